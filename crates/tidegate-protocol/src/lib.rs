@@ -1,0 +1,6 @@
+//! Tidegate's pure state machines: barrier handling, checkpoint coordination, sink settlement.
+//!
+//! Nothing here has a thread, clock, socket or disk: a machine is told what happened and when
+//! (`on_event(now, event) -> actions`) and answers with plain data.
+
+pub mod message;

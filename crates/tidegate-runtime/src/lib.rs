@@ -1,0 +1,1 @@
+//! Tidegate's runtime: gates, chains, tasks, drivers and the embedded job master

@@ -1,0 +1,1 @@
+//! Tidegate's checkpoint storage over object_store: layout, decision objects, claims, retention

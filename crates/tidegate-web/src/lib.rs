@@ -1,0 +1,1 @@
+//! Tidegate's REST interface, Prometheus metrics and status page

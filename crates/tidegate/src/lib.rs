@@ -1,0 +1,1 @@
+//! Tidegate: a stateful stream-processing engine whose heart is the distributed snapshot

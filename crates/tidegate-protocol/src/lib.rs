@@ -3,4 +3,5 @@
 //! Nothing here has a thread, clock, socket or disk: a machine is told what happened and when
 //! (`on_event(now, event) -> actions`) and answers with plain data.
 
+pub mod barrier;
 pub mod message;

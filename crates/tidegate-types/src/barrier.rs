@@ -81,7 +81,7 @@ impl CheckpointKind {
 ///
 /// It carries no wall clock: `age` is how long ago the checkpoint was triggered *when the barrier was put where
 /// it is*. Whoever takes it out of a queue adds the time it stood there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Barrier {
     /// The checkpoint this belongs to.
     pub id: CheckpointId,
@@ -103,12 +103,18 @@ impl Barrier {
     /// The same barrier as an overtaking one.
     #[must_use]
     pub fn to_unaligned(&self) -> Self {
-        Self { mode: SnapshotMode::Unaligned, ..self.clone() }
+        Self {
+            mode: SnapshotMode::Unaligned,
+            ..self.clone()
+        }
     }
 
     /// The same barrier, `by` older.
     #[must_use]
     pub fn aged(&self, by: Duration) -> Self {
-        Self { age: self.age + by, ..self.clone() }
+        Self {
+            age: self.age + by,
+            ..self.clone()
+        }
     }
 }

@@ -99,7 +99,7 @@ pub enum BarrierAction {
 }
 
 /// How and when a task cuts.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Cut {
     /// The barrier to forward: its age is of now, its mode `Unaligned` if the checkpoint overtakes from here on.
     pub barrier: Barrier,

@@ -5,3 +5,4 @@
 
 pub mod barrier;
 pub mod message;
+pub mod subtask;

@@ -1,1 +1,0 @@
-//! The container of every file on disk.

@@ -12,7 +12,9 @@ use super::value::OptionValue;
 
 /// Declares an enumeration with the names it has in configuration; the first name is the one we write.
 macro_rules! names {
-    ($(#[$doc:meta])* $name:ident { $($(#[$variant_doc:meta])* $variant:ident = $first:literal $(| $other:literal)*,)+ }) => {
+    ($(#[$doc:meta])* $name:ident {
+        $($(#[$variant_doc:meta])* $variant:ident = $first:literal $(| $other:literal)*,)+
+    }) => {
         $(#[$doc])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
         pub enum $name {

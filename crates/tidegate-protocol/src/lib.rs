@@ -4,5 +4,6 @@
 //! (`on_event(now, event) -> actions`) and answers with plain data.
 
 pub mod barrier;
+pub mod coordinator;
 pub mod message;
 pub mod subtask;

@@ -40,11 +40,17 @@ pub enum ToTask {
         /// The lowest id not yet decided.
         oldest_pending: CheckpointId,
     },
-    /// Goes on after a quiesced snapshot.
+    /// Goes on after a quiesced snapshot, or after a stop with savepoint that failed. To a task that doesn't
+    /// stand still it means nothing.
     Resume {
         /// The checkpoint for which it paused.
         id: CheckpointId,
     },
+    /// A new leader took over a running job: say again what isn't decided. The task answers with
+    /// [`FromTask::StillRunning`], then every acknowledgement it still holds, then
+    /// [`FromTask::AwaitingLastCheckpoint`] if it waits. For a task that has finished, whoever holds its
+    /// [`FromTask::Finished`] says that again. Sent anew until answered.
+    Reoffer,
     /// Splits for a source operator of this task (its own encoding).
     AssignSplits {
         /// The source.
@@ -71,6 +77,14 @@ pub enum ToTask {
 pub enum FromTask {
     /// State is restored, records flow.
     Running,
+    /// Answers [`ToTask::Reoffer`].
+    StillRunning {
+        /// The highest checkpoint whose barrier or trigger this subtask ever saw: no leader may use an id up to it
+        /// again. 0 if none.
+        newest_seen: CheckpointId,
+        /// The splits its readers were assigned since the last checkpoint they know to be complete.
+        held: Vec<HeldSplits>,
+    },
     /// Everything the subtask stored for the checkpoint is durable.
     Acknowledged {
         /// The checkpoint.
@@ -101,11 +115,13 @@ pub enum FromTask {
         /// The split's id.
         split: String,
     },
-    /// All inputs have ended and everything is flushed. The subtask waits for a completed checkpoint that was
-    /// triggered after this, because it holds output that only a commit makes visible. Said again from time to
-    /// time while it waits, since the answer is a hint that may be lost.
+    /// All inputs have ended, everything is flushed and the consumers have been sent the end. The subtask waits for
+    /// a completed checkpoint that was triggered after this, because it holds output that only a commit makes
+    /// visible. Said again from time to time while it waits, since the answer is a hint that may be lost.
     AwaitingLastCheckpoint,
-    /// The subtask is done and gone; nothing of it runs any more.
+    /// The subtask is done and gone; nothing of it runs any more, and what it had to acknowledge or decline it has.
+    /// Where it ran this is kept, and offered again to a new leader, until a checkpoint that was triggered after it
+    /// is complete.
     Finished {
         /// Its last state: readable, and what a checkpoint stores for it from now on.
         snapshot: SubtaskSnapshot,
@@ -117,6 +133,18 @@ pub enum FromTask {
         /// Whether trying again can help (a bug in a key's hash or a changed type doesn't heal).
         retryable: bool,
     },
+}
+
+/// Splits that a source reader was assigned, for a new leader.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct HeldSplits {
+    /// The source.
+    pub uid: OperatorUid,
+    /// The newest checkpoint that the reader had cut when it was assigned them; 0 if none. They are in the reader's
+    /// part of every later checkpoint, and in the enumerator's part of this one and earlier ones.
+    pub after: CheckpointId,
+    /// Encoded splits, as assigned; also those read to their end meanwhile.
+    pub splits: Vec<Bytes>,
 }
 
 /// Why a subtask declined a checkpoint.

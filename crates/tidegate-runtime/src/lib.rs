@@ -1,6 +1,10 @@
 //! Tidegate's runtime: gates, chains, tasks, drivers and the embedded job master.
 
+pub mod chain;
 pub mod clock;
 pub mod error;
 pub mod gate;
+pub mod operators;
 pub mod signal;
+pub mod source;
+pub mod task;

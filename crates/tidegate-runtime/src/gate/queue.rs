@@ -17,6 +17,8 @@ pub enum Announcement {
     Barrier(usize, Barrier, Nanos),
     /// The checkpoint was aborted upstream; its barrier will not come in that channel.
     Cancel(usize, CheckpointId),
+    /// The channel's end was queued: no barrier follows.
+    End(usize),
 }
 
 /// One element with its place in the channel and when it was queued.

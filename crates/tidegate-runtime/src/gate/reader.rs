@@ -230,6 +230,24 @@ impl<T> GateReader<T> {
         }
     }
 
+    /// Records what stands before the channel's queued end, and ends the recording of this channel.
+    pub fn capture_rest(&mut self, id: CheckpointId, channel: usize) {
+        let Some(capture) = self.captures.iter_mut().find(|c| c.id == id && c.channel == channel && c.open) else {
+            return;
+        };
+        capture.elements.reserve(self.gate.lock().channels[channel].queue.len());
+        let queues = self.gate.lock();
+        let queue = &queues.channels[channel].queue;
+        let recorded_to = capture.recorded_to;
+        capture.elements.extend(queue.iter().filter(|e| e.seq >= recorded_to).filter_map(captured));
+        capture.open = false;
+    }
+
+    /// Drops everything that was recorded for `id`.
+    pub fn drop_captures(&mut self, id: CheckpointId) {
+        self.captures.retain(|c| c.id != id);
+    }
+
     /// Ends the recording of a channel whose barrier was reached, or which ended.
     pub fn end_capture(&mut self, id: CheckpointId, channel: usize) {
         if let Some(capture) = self.captures.iter_mut().find(|c| c.id == id && c.channel == channel) {

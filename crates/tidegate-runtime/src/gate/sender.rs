@@ -75,7 +75,12 @@ impl<T> GateSender<T> {
     /// Queues an event other than a barrier or a cancel marker.
     pub fn push_event(&self, element: Element<T>, now: Nanos) {
         debug_assert!(matches!(element, Element::Watermark(_) | Element::Status(_) | Element::End { .. }));
+        let ends = matches!(element, Element::End { .. });
         self.push(element, now);
+        if ends {
+            self.gate.lock().announced.push(Announcement::End(self.channel));
+            self.gate.has_announced.store(true, Ordering::Release);
+        }
         self.gate.consumer.wake();
     }
 

@@ -1,0 +1,93 @@
+//! A batch being consumed from its front.
+
+use std::sync::Arc;
+use std::vec::IntoIter;
+
+use tidegate_types::{Batch, EventTime};
+
+/// The unread part of a batch. An operator takes records one by one and may stop after any of them; what it
+/// leaves is in-flight data of its input.
+#[derive(Debug)]
+pub struct Cursor<T> {
+    values: IntoIter<T>,
+    times: Option<IntoIter<EventTime>>,
+    hashes: Option<IntoIter<u64>>,
+}
+
+impl<T> Cursor<T> {
+    /// All of `batch`.
+    pub fn new(batch: Batch<T>) -> Self {
+        debug_assert!(batch.times.as_ref().is_none_or(|t| t.len() == batch.values.len()));
+        debug_assert!(batch.hashes.as_ref().is_none_or(|h| h.len() == batch.values.len()));
+        Self {
+            values: batch.values.into_iter(),
+            times: batch.times.map(Vec::into_iter),
+            hashes: batch.hashes.map(Vec::into_iter),
+        }
+    }
+
+    /// All of a shared batch: taken whole if nobody else holds it, else copied.
+    pub fn from_shared(batch: Arc<Batch<T>>) -> Self
+    where
+        T: Clone,
+    {
+        Self::new(Arc::unwrap_or_clone(batch))
+    }
+
+    /// Records not yet taken.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.values.len()
+    }
+
+    /// Whether all were taken.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.values.len() == 0
+    }
+
+    /// The next record with its event time, if the stream has one.
+    #[inline]
+    pub fn next(&mut self) -> Option<(T, Option<EventTime>)> {
+        let value = self.values.next()?;
+        let time = self.times.as_mut().and_then(Iterator::next);
+        if let Some(hashes) = &mut self.hashes {
+            hashes.next();
+        }
+        Some((value, time))
+    }
+
+    /// The next record with its event time and key hash. The hash is there on keyed edges only.
+    #[inline]
+    pub fn next_hashed(&mut self) -> Option<(T, Option<EventTime>, Option<u64>)> {
+        let value = self.values.next()?;
+        let time = self.times.as_mut().and_then(Iterator::next);
+        let hash = self.hashes.as_mut().and_then(Iterator::next);
+        Some((value, time, hash))
+    }
+
+    /// The records not yet taken.
+    pub fn values(&self) -> &[T] {
+        self.values.as_slice()
+    }
+
+    /// Whether records carry event times.
+    pub fn has_times(&self) -> bool {
+        self.times.is_some()
+    }
+
+    /// The key hashes of the records not yet taken, on keyed edges.
+    #[inline]
+    pub fn hashes(&self) -> Option<&[u64]> {
+        self.hashes.as_ref().map(IntoIter::as_slice)
+    }
+
+    /// What is left, as a batch.
+    pub fn into_batch(self) -> Batch<T> {
+        Batch {
+            values: self.values.collect(),
+            times: self.times.map(Iterator::collect),
+            hashes: self.hashes.map(Iterator::collect),
+        }
+    }
+}

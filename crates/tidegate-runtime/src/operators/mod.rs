@@ -1,0 +1,21 @@
+//! The operators that the engine brings: stateless closures, keyed process functions, watermarks, sinks.
+//!
+//! Owns: how user code is called, and the contracts that users implement ([`ProcessFunction`], [`Sink`]). Does not
+//! own: the chain around an operator. User closures are inlined into the loops here; one virtual call reaches
+//! an operator per pass.
+
+mod keyed;
+mod process;
+mod sink;
+mod sink_op;
+mod stateless;
+mod timestamps;
+
+pub use keyed::KeyedProcessOp;
+pub use process::{
+    FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SideTag, SnapshotContext, Timer, TimerKind,
+};
+pub use sink::{AnyCommitter, AnySink, AnyWriter, Committer, Prepared, Sink, SinkContext, SinkWriter, erase_sink};
+pub use sink_op::{SinkOp, read_committables};
+pub use stateless::{FilterOp, FlatMapOp, MapOp, OnError, TryMapOp};
+pub use timestamps::{TimestampsOp, WatermarkStrategy};

@@ -1,0 +1,146 @@
+//! Sources: an enumerator that finds splits, readers that read them.
+//!
+//! Owns: the contract of a connector ([`Source`], [`SplitEnumerator`], [`SplitReader`]) and its type-erased form
+//! that tasks and the job master drive. Does not own: what a split is. A connector author never sees a barrier:
+//! the engine asks a reader for its splits with their positions between two polls, and the enumerator for its
+//! state before the sources are triggered, so both are in the cut.
+
+mod erased;
+
+use std::sync::Arc;
+
+use tidegate_types::codec::Record;
+use tidegate_types::{CheckpointId, EventTime, Parallelism, SubtaskIndex};
+
+use crate::chain::OutBatch;
+use crate::error::BoxError;
+use crate::signal::TaskSignal;
+
+pub use erased::{AnyEnumerator, AnyReader, AnySource, Assignment, erase};
+
+/// A part of a source that one reader reads: a file's byte range, a partition. It carries its own position.
+pub trait Split: Record {
+    /// Names the split within its source, for messages and logs.
+    fn id(&self) -> String;
+}
+
+/// A connector that reads.
+pub trait Source: Send + Sync + 'static {
+    /// What it emits.
+    type Out: Record;
+    /// What its readers read.
+    type Split: Split;
+    /// The enumerator's state in a snapshot.
+    type Enumeration: Record;
+
+    /// Makes the enumerator: a new one, or one that goes on from its state. Must not block long; the first
+    /// discovery may read a directory or ask a server.
+    ///
+    /// # Errors
+    /// When the source can't be found or read.
+    fn enumerator(
+        &self,
+        restored: Option<Self::Enumeration>,
+    ) -> Result<Box<dyn SplitEnumerator<Self::Split, Self::Enumeration>>, BoxError>;
+
+    /// Makes a reader for one subtask.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    fn reader(&self, cx: ReaderContext) -> Result<Box<dyn SplitReader<Self::Out, Self::Split>>, BoxError>;
+}
+
+/// What a reader knows of its place.
+#[derive(Debug, Clone)]
+pub struct ReaderContext {
+    /// Which parallel copy.
+    pub subtask: SubtaskIndex,
+    /// How many there are.
+    pub parallelism: Parallelism,
+    /// Wakes the task when there is something to poll; for readers that are delivered to.
+    pub signal: Arc<TaskSignal>,
+}
+
+/// Where splits come from. Lives beside the coordinator, once per source.
+pub trait SplitEnumerator<S, E>: Send {
+    /// A reader asks for a split. Answered now or later through `assign`; `None` says that there will be none for
+    /// this reader any more.
+    ///
+    /// # Errors
+    /// When discovery fails; the job fails over.
+    fn next_split(&mut self, reader: SubtaskIndex) -> Result<NextSplit<S>, BoxError>;
+
+    /// Takes splits back that a reader had and that no snapshot holds.
+    fn add_back(&mut self, splits: Vec<S>);
+
+    /// The state: everything that isn't assigned.
+    ///
+    /// # Errors
+    /// Fails the checkpoint.
+    fn snapshot(&mut self) -> Result<E, BoxError>;
+}
+
+/// An enumerator's answer.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum NextSplit<S> {
+    /// Read this.
+    Split(S),
+    /// Nothing now; ask again when something was added.
+    Later,
+    /// Nothing any more.
+    NoMore,
+}
+
+/// Reads splits on the task's thread.
+pub trait SplitReader<T, S>: Send {
+    /// Takes over a split, at the position it carries.
+    ///
+    /// # Errors
+    /// When it can't be opened.
+    fn add_split(&mut self, split: S) -> Result<(), BoxError>;
+
+    /// Emits records until `out` is full or nothing is there.
+    ///
+    /// # Errors
+    /// When reading fails.
+    fn poll(&mut self, out: &mut OutBatch<T>, cx: &mut PollContext<'_>) -> Result<Poll, BoxError>;
+
+    /// The splits it is reading, each with the position behind the last record that was emitted.
+    ///
+    /// # Errors
+    /// Fails the task.
+    fn snapshot(&mut self, id: CheckpointId) -> Result<Vec<S>, BoxError>;
+
+    /// A checkpoint is complete: what it holds need not be read again. A hint.
+    ///
+    /// # Errors
+    /// Fails the task.
+    fn completed(&mut self, id: CheckpointId) -> Result<(), BoxError> {
+        let _ = id;
+        Ok(())
+    }
+
+    /// The task ends.
+    fn close(&mut self) {}
+}
+
+/// What a poll may use.
+pub struct PollContext<'a> {
+    /// Milliseconds of the wall clock.
+    pub wall_ms: EventTime,
+    /// Monotone time.
+    pub now: tidegate_types::Nanos,
+    /// Whether something is urgent and the poll should return after the record at hand.
+    pub urgent: &'a dyn Fn() -> bool,
+}
+
+/// What a poll found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Poll {
+    /// There is more at once.
+    More,
+    /// Nothing until the signal is woken, or this time (monotone), whichever is first.
+    Wait(Option<tidegate_types::Nanos>),
+    /// All splits it had are read to their ends.
+    SplitsDone,
+}

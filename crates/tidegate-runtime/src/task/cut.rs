@@ -1,0 +1,245 @@
+//! The cut of a task: waiting for its moment, taking it, sweeping what it owes, handing it to the writer.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use tidegate_protocol::barrier::Cut;
+use tidegate_protocol::subtask::{CutMeasured, SnapshotEvent};
+use tidegate_types::snapshot::SubtaskStats;
+use tidegate_types::{Barrier, CheckpointId, CheckpointKind, Nanos, SavepointFormat, SnapshotMode};
+
+use crate::chain::{Control, CutParts, Pass, Progress, SnapshotPart};
+use crate::error::{OpError, chain_of};
+
+use super::io::WriteJob;
+use super::mailbox::Mail;
+use super::step::{Task, new_flag};
+
+/// Blocks that one sweep call preserves at most, whatever the clock says.
+const MAX_SWEEP: usize = 4096;
+
+/// A cut that may not be taken yet.
+#[derive(Debug)]
+pub(super) struct PendingCut {
+    pub(super) barrier: Barrier,
+    /// When the machine said "proceed".
+    at: Nanos,
+    /// When the chain was run empty, or the record in progress finished, and how long that took.
+    chain_delay: Duration,
+    record_delay: Duration,
+}
+
+/// What is known of a snapshot between its cut and its decision.
+pub(super) struct OpenSnapshot {
+    pub(super) cut: Option<Cut>,
+    parts: Vec<SnapshotPart>,
+    pub(super) captured: Vec<SnapshotPart>,
+    /// Positions of nodes in the chain whose sweep isn't done.
+    sweeping: Vec<usize>,
+    pub(super) cancelled: Arc<AtomicBool>,
+    finished: bool,
+    first_records: u64,
+    processed: u64,
+}
+
+impl Default for OpenSnapshot {
+    fn default() -> Self {
+        Self {
+            cut: None,
+            parts: Vec::new(),
+            captured: Vec::new(),
+            sweeping: Vec::new(),
+            cancelled: new_flag(),
+            finished: false,
+            first_records: 0,
+            processed: 0,
+        }
+    }
+}
+
+impl Task {
+    /// The snapshot machine lets a cut go ahead.
+    pub(super) fn proceed(&mut self, now: Nanos, barrier: Barrier) {
+        if let Some(open) = self.open.get_mut(&barrier.id) {
+            open.first_records = self.records;
+        }
+        self.cuts.push_back(PendingCut {
+            barrier,
+            at: now,
+            chain_delay: Duration::ZERO,
+            record_delay: Duration::ZERO,
+        });
+    }
+
+    /// Takes the cuts whose moment has come, in order. True if one still waits: for the chain to run empty, or a
+    /// record in progress to finish. Nothing may be taken from the inputs until then.
+    pub(super) fn advance_cuts(&mut self, now: Nanos) -> Result<bool, OpError> {
+        while let Some(cut) = self.cuts.front() {
+            if self.body.source().is_some_and(|s| s.holds_off_cut()) {
+                return Ok(true);
+            }
+            let waited = now.since(cut.at);
+            let overtakes = match cut.barrier.mode {
+                SnapshotMode::Unaligned => true,
+                SnapshotMode::Adaptive { timeout } => cut.barrier.age + waited >= timeout,
+                SnapshotMode::Aligned | SnapshotMode::AtLeastOnce | SnapshotMode::Quiesce { .. } => false,
+            };
+            if overtakes {
+                let begun = self.clock.now();
+                let clock = self.clock.clone();
+                let limit = begun + self.settings.max_overdraft;
+                let finished = self.body.chain().finish_records(&mut || clock.now() < limit)?;
+                if let Some(cut) = self.cuts.front_mut() {
+                    cut.record_delay += clock.now().since(begun);
+                    cut.chain_delay = waited.saturating_sub(cut.record_delay);
+                }
+                if !finished {
+                    // The overdraft is used up: the record goes on by ordinary passes, as there is room.
+                    return Ok(true);
+                }
+            } else {
+                if !self.body.chain_is_empty() {
+                    return Ok(true);
+                }
+                if let Some(cut) = self.cuts.front_mut() {
+                    cut.chain_delay = waited;
+                }
+            }
+            if let Some(cut) = self.cuts.pop_front() {
+                self.take_cut(cut, overtakes)?;
+            }
+        }
+        Ok(false)
+    }
+
+    fn take_cut(&mut self, pending: PendingCut, overtakes: bool) -> Result<(), OpError> {
+        let begun = self.clock.now();
+        let id = pending.barrier.id;
+        let (signal, clock) = (self.signal.clone(), self.clock.clone());
+        let captures = overtakes && !self.body.chain_is_empty();
+        let mut pass = Pass::overdraft(&signal, &*clock);
+        let run_on = (!overtakes).then_some(&mut pass);
+        if let Err(e) = self.body.chain().prepare_snapshot(id, run_on) {
+            let detail = chain_of(&e);
+            return self.on_snapshot_event(begun, SnapshotEvent::PrepareRefused { id, detail });
+        }
+        let mut forwarded = pending.barrier.aged(clock.now().since(pending.at));
+        if overtakes {
+            forwarded = forwarded.to_unaligned();
+        }
+        self.body.chain().control(Control::Barrier(&forwarded), clock.now());
+        let mut parts = CutParts {
+            id,
+            base: forwarded.base,
+            canonical: matches!(
+                forwarded.kind,
+                CheckpointKind::Savepoint { format: SavepointFormat::Canonical, .. }
+            ),
+            capture_remainders: overtakes,
+            parts: Vec::new(),
+        };
+        let mut nodes = 0;
+        self.body.chain().visit(&mut |node| {
+            nodes += 1;
+            node.cut(&mut parts)
+        })?;
+        self.last_cut = id;
+        let finished = self.has_ended();
+        let records = self.records;
+        let open = self.open.entry(id).or_default();
+        open.parts = parts.parts;
+        open.sweeping = (0..nodes).collect();
+        open.finished = finished;
+        open.processed = records - open.first_records;
+        let quiesces = matches!(forwarded.mode, SnapshotMode::Quiesce { .. });
+        let stops = matches!(forwarded.kind, CheckpointKind::Savepoint { stop: true, .. });
+        if quiesces || stops {
+            self.pause(id);
+        }
+        let measured = CutMeasured {
+            chain_delay: pending.chain_delay,
+            record_delay: pending.record_delay,
+            sync: clock.now().since(begun),
+            overtook: captures,
+        };
+        // One part for what the input side records, one for the sweep of the whole chain.
+        self.on_snapshot_event(clock.now(), SnapshotEvent::CutTaken { id, parts: 2, measured })?;
+        let until = clock.now() + self.settings.first_sweep;
+        self.sweep(id, &mut || clock.now() < until)?;
+        Ok(())
+    }
+
+    /// Sweeps for a while what open cuts are owed. True if more is to be done.
+    pub(super) fn sweep_some(&mut self) -> Result<bool, OpError> {
+        let ids: Vec<CheckpointId> =
+            self.open.iter().filter(|(_, o)| !o.sweeping.is_empty()).map(|(id, _)| *id).collect();
+        let clock = self.clock.clone();
+        let until = clock.now() + self.settings.first_sweep;
+        let mut more = false;
+        for id in ids {
+            more |= self.sweep(id, &mut || clock.now() < until)?;
+        }
+        Ok(more)
+    }
+
+    fn sweep(&mut self, id: CheckpointId, within: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
+        let Some(open) = self.open.get_mut(&id) else { return Ok(false) };
+        if open.sweeping.is_empty() {
+            return Ok(false);
+        }
+        let mut calls = 0;
+        let mut may_go_on = || {
+            calls += 1;
+            calls <= MAX_SWEEP && within()
+        };
+        let mut left = Vec::new();
+        let mut at = 0;
+        let sweeping = std::mem::take(&mut open.sweeping);
+        let parts = &mut open.parts;
+        let swept = self.body.chain().visit(&mut |node| {
+            if sweeping.contains(&at) && node.sweep(id, &mut may_go_on, parts)? == Progress::More {
+                left.push(at);
+            }
+            at += 1;
+            Ok(())
+        });
+        if let Err(e) = swept {
+            let detail = chain_of(&e);
+            let reason = tidegate_protocol::message::DeclineReason::AsyncFailed;
+            self.on_snapshot_event(self.clock.now(), SnapshotEvent::Declined { id, reason, detail })?;
+            return Ok(false);
+        }
+        let done = left.is_empty();
+        open.sweeping = left;
+        if done {
+            self.on_snapshot_event(self.clock.now(), SnapshotEvent::PartDone(id))?;
+        }
+        Ok(!done)
+    }
+
+    /// Everything is collected: the pool encodes and writes it.
+    pub(super) fn start_write(&mut self, id: CheckpointId) {
+        let savepoint = self.open.get(&id).and_then(OpenSnapshot::savepoint);
+        let mailbox = self.mailbox();
+        let Some(open) = self.open.get_mut(&id) else { return };
+        let mut parts = std::mem::take(&mut open.parts);
+        // What stood in the chain comes before what was queued behind it.
+        parts.append(&mut open.captured);
+        let stats = SubtaskStats {
+            processed_records: open.processed,
+            processed_bytes: self.body.estimate_bytes(open.processed),
+            ..SubtaskStats::default()
+        };
+        self.io.write(WriteJob {
+            id,
+            subtask: self.id,
+            parts,
+            finished: open.finished,
+            savepoint,
+            stats,
+            cancelled: open.cancelled.clone(),
+            reply: Box::new(move |result| mailbox.send(Mail::Written { id, result })),
+        });
+    }
+}

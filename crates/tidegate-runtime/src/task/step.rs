@@ -1,0 +1,655 @@
+//! The task's step: what it does between two looks at the world.
+//!
+//! # Driving it
+//! A driver calls [`Task::open`] once and then [`Task::step`] again and again. `Busy`: call again at once. `Idle`
+//! and `Backpressured`: sleep until the signal is notified or the time has come. `Finished` and `Failed`: call
+//! [`Task::close`] and drop it. A step never blocks, except in user code.
+
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use tidegate_protocol::barrier::{BarrierAction, BarrierEvent, BarrierHandler};
+use tidegate_protocol::message::{FromTask, HeldSplits, ToTask};
+use tidegate_protocol::subtask::{Outcome as SnapshotOutcome, SnapshotAction, SnapshotEvent, SubtaskSnapshots};
+use tidegate_types::snapshot::{Location, SubtaskSnapshot};
+use tidegate_types::{CheckpointId, CheckpointKind, Generation, Nanos, OperatorUid, SubtaskId};
+
+use crate::chain::{Control, Flow, OpenContext, Outcome, Pass};
+use crate::clock::Clock;
+use crate::error::{OpError, chain_of};
+use crate::signal::TaskSignal;
+
+use super::body::{Body, BodyTaken};
+use super::cut::{OpenSnapshot, PendingCut};
+use super::io::{Outbox, SnapshotIo};
+use super::mailbox::{Mail, Mailbox};
+use super::metrics::{TaskMetrics, TaskStatus};
+
+/// How often a task that waits for a last checkpoint says so again: the answer is a hint.
+const ASK_AGAIN: Duration = Duration::from_secs(10);
+
+/// Ordinary mails that one step reads at most.
+const MAILS_PER_STEP: usize = 64;
+
+/// What a step came to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Step {
+    /// There is more to do.
+    Busy,
+    /// Nothing to do before a notification or this time.
+    Idle(Nanos),
+    /// The outputs are full; nothing to do before a notification or this time.
+    Backpressured(Nanos),
+    /// The task is done.
+    Finished,
+    /// The task has failed, and said so.
+    Failed,
+}
+
+/// Limits and switches of a task.
+#[derive(Debug, Clone)]
+pub struct TaskSettings {
+    /// Whether a task whose inputs ended waits for a checkpoint that contains this.
+    pub awaits_last_checkpoint: bool,
+    /// How long a suspended record may run on into overdraft for a snapshot.
+    pub max_overdraft: Duration,
+    /// How long the state is swept at once after a cut.
+    pub first_sweep: Duration,
+}
+
+impl Default for TaskSettings {
+    fn default() -> Self {
+        Self {
+            awaits_last_checkpoint: true,
+            max_overdraft: Duration::from_secs(1),
+            first_sweep: Duration::from_micros(100),
+        }
+    }
+}
+
+/// What a task is made of.
+pub struct TaskParts {
+    /// Who it is.
+    pub id: SubtaskId,
+    /// Its display name.
+    pub name: Arc<str>,
+    /// Inputs and chain.
+    pub body: Box<dyn Body>,
+    /// Its mailbox.
+    pub mailbox: Arc<Mailbox>,
+    /// Its signal.
+    pub signal: Arc<TaskSignal>,
+    /// The clock.
+    pub clock: Arc<dyn Clock>,
+    /// Where its messages go.
+    pub outbox: Box<dyn Outbox>,
+    /// Who writes its snapshots.
+    pub io: Arc<dyn SnapshotIo>,
+    /// Limits and switches.
+    pub settings: TaskSettings,
+    /// Its counters.
+    pub metrics: Arc<TaskMetrics>,
+}
+
+/// One subtask.
+pub struct Task {
+    pub(super) id: SubtaskId,
+    name: Arc<str>,
+    pub(super) body: Box<dyn Body>,
+    mailbox: Arc<Mailbox>,
+    pub(super) signal: Arc<TaskSignal>,
+    pub(super) clock: Arc<dyn Clock>,
+    outbox: Box<dyn Outbox>,
+    pub(super) io: Arc<dyn SnapshotIo>,
+    pub(super) settings: TaskSettings,
+    metrics: Arc<TaskMetrics>,
+    handler: BarrierHandler,
+    snapshots: SubtaskSnapshots,
+    pub(super) cuts: VecDeque<PendingCut>,
+    pub(super) open: BTreeMap<CheckpointId, OpenSnapshot>,
+    timeouts: Vec<(Nanos, CheckpointId)>,
+    events: Vec<BarrierEvent>,
+    held_mail: VecDeque<ToTask>,
+    paused: Option<CheckpointId>,
+    /// Records taken from the inputs, for what was processed while aligning.
+    pub(super) records: u64,
+    pub(super) last_cut: CheckpointId,
+    newest_seen: CheckpointId,
+    held_splits: Vec<HeldSplits>,
+    ended: Option<Nanos>,
+    finished_acks: BTreeSet<CheckpointId>,
+    final_sections: Option<SubtaskSnapshot>,
+    may_finish: bool,
+    over: Option<Step>,
+}
+
+impl Task {
+    /// A task that isn't open yet.
+    pub fn new(parts: TaskParts) -> Self {
+        let handler = BarrierHandler::new(parts.body.kinds());
+        Self {
+            id: parts.id,
+            name: parts.name,
+            body: parts.body,
+            mailbox: parts.mailbox,
+            signal: parts.signal,
+            clock: parts.clock,
+            outbox: parts.outbox,
+            io: parts.io,
+            settings: parts.settings,
+            metrics: parts.metrics,
+            handler,
+            snapshots: SubtaskSnapshots::new(),
+            cuts: VecDeque::new(),
+            open: BTreeMap::new(),
+            timeouts: Vec::new(),
+            events: Vec::new(),
+            held_mail: VecDeque::new(),
+            paused: None,
+            records: 0,
+            last_cut: CheckpointId(0),
+            newest_seen: CheckpointId(0),
+            held_splits: Vec::new(),
+            ended: None,
+            finished_acks: BTreeSet::new(),
+            final_sections: None,
+            may_finish: false,
+            over: None,
+        }
+    }
+
+    /// Who it is.
+    pub fn id(&self) -> SubtaskId {
+        self.id
+    }
+
+    /// Its display name.
+    pub fn name(&self) -> &Arc<str> {
+        &self.name
+    }
+
+    pub(super) fn mailbox(&self) -> Arc<Mailbox> {
+        self.mailbox.clone()
+    }
+
+    /// Its signal.
+    pub fn signal(&self) -> &Arc<TaskSignal> {
+        &self.signal
+    }
+
+    /// Its inputs, for whoever takes them out of service.
+    pub fn body(&self) -> &dyn Body {
+        &*self.body
+    }
+
+    /// Opens every operator of the chain with its context, head first, and says that the task runs. A failure is
+    /// reported like one in a step.
+    pub fn open(&mut self, context: &mut dyn FnMut(&OperatorUid) -> Result<OpenContext, OpError>, generation: Generation) {
+        self.body.set_generation(generation);
+        let opened = self.body.chain().visit(&mut |node| {
+            let cx = context(&node.meta().uid)?;
+            node.open(cx)
+        });
+        match opened {
+            Ok(()) => {
+                self.metrics.set_status(TaskStatus::Running);
+                self.outbox.send(FromTask::Running);
+            }
+            Err(e) => self.fail(&chain_of(&e), e.retryable),
+        }
+    }
+
+    /// Reports a failure that a driver caught (a panic of user code).
+    pub fn fail(&mut self, error: &str, retryable: bool) {
+        if self.over.is_none() {
+            self.metrics.set_status(TaskStatus::Failed);
+            self.outbox.send(FromTask::Failed { error: error.to_owned(), retryable });
+            self.over = Some(Step::Failed);
+        }
+    }
+
+    /// Lets operators close what they hold.
+    pub fn close(&mut self) {
+        let closed = self.body.chain().visit(&mut |node| {
+            node.close();
+            Ok(())
+        });
+        debug_assert!(closed.is_ok(), "closing can't fail");
+    }
+
+    /// Does some work: at most about `budget` records.
+    pub fn step(&mut self, budget: usize) -> Step {
+        if let Some(over) = self.over {
+            return over;
+        }
+        match self.try_step(budget) {
+            Ok(step) => self.over.unwrap_or(step),
+            Err(e) => {
+                self.fail(&chain_of(&e), e.retryable);
+                Step::Failed
+            }
+        }
+    }
+
+    fn try_step(&mut self, budget: usize) -> Result<Step, OpError> {
+        let now = self.clock.now();
+        self.signal.clear_urgent();
+        self.read_mail(now)?;
+        self.read_announcements(now)?;
+        self.expire_timeouts(now)?;
+        if self.over.is_some() {
+            return Ok(Step::Busy);
+        }
+        if self.paused.is_none() {
+            let wall = self.clock.wall_ms();
+            self.body.chain().on_time(wall);
+        }
+        self.body.chain().control(Control::FlushDue, now);
+        let waits_for_cut = self.advance_cuts(now)?;
+        let sweeps = self.sweep_some()?;
+        if self.over.is_some() {
+            return Ok(Step::Busy);
+        }
+        let (flow, nothing_until) = self.pass(budget, waits_for_cut)?;
+        self.after_pass(flow, nothing_until, sweeps)
+    }
+
+    /// One pass of records. Says how it ended, and until when the inputs have nothing.
+    fn pass(&mut self, budget: usize, waits_for_cut: bool) -> Result<(Flow, Option<Nanos>), OpError> {
+        let signal = self.signal.clone();
+        let clock = self.clock.clone();
+        let limit = budget.min(self.body.pass_limit());
+        let mut pass = Pass::new(&signal, &*clock, limit);
+        let begun = pass.now();
+        let before = self.records;
+        let mut nothing_until = None;
+        let mut flow = self.body.chain().run(&mut pass)?;
+        while flow == Flow::Done && !waits_for_cut && self.over.is_none() {
+            self.body.give_back();
+            if pass.must_yield() {
+                flow = Flow::Yielded;
+                break;
+            }
+            match self.body.take(&mut pass)? {
+                BodyTaken::Nothing(until) => {
+                    nothing_until = Some(until.unwrap_or(Nanos::NEVER));
+                    break;
+                }
+                BodyTaken::Element => {
+                    let done = pass.records();
+                    flow = self.body.chain().run(&mut pass)?;
+                    self.records += pass.records() - done;
+                }
+                BodyTaken::Barrier(channel, barrier) => {
+                    self.newest_seen = self.newest_seen.max(barrier.id);
+                    self.on_barrier_event(pass.now(), BarrierEvent::Barrier(channel, barrier))?;
+                    flow = Flow::Yielded;
+                    break;
+                }
+                BodyTaken::End(channel) => {
+                    flow = self.body.chain().run(&mut pass)?;
+                    self.on_barrier_event(pass.now(), BarrierEvent::End(channel))?;
+                    if !self.cuts.is_empty() {
+                        break;
+                    }
+                }
+            }
+        }
+        self.body.give_back();
+        self.request_split();
+        let records = self.records - before;
+        let busy = clock.now().since(begun);
+        if records > 0 {
+            self.body.on_busy(busy, records);
+            TaskMetrics::add(&self.metrics.records_in, records);
+        }
+        TaskMetrics::add(&self.metrics.busy_ns, u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX));
+        Ok((flow, nothing_until))
+    }
+
+    fn after_pass(&mut self, flow: Flow, nothing_until: Option<Nanos>, sweeps: bool) -> Result<Step, OpError> {
+        if self.ended.is_none() && self.cuts.is_empty() && self.body.has_ended() {
+            self.on_ended();
+        }
+        if self.try_finish() {
+            return Ok(Step::Finished);
+        }
+        let (queued, capacity) = self.body.fill();
+        self.metrics.queued.store(queued, Ordering::Relaxed);
+        self.metrics.capacity.store(capacity, Ordering::Relaxed);
+        if self.signal.is_urgent() || sweeps {
+            return Ok(Step::Busy);
+        }
+        match (flow, nothing_until) {
+            (Flow::Full, _) => {
+                if self.body.chain().wait_for_room() {
+                    return Ok(Step::Backpressured(self.next_deadline(Nanos::NEVER)));
+                }
+                Ok(Step::Busy)
+            }
+            (_, Some(until)) if self.cuts.is_empty() => {
+                if !self.body.chain_is_empty() || self.body.chain().room() == 0 {
+                    // A source without room looks like one without records.
+                    if self.body.chain().wait_for_room() {
+                        return Ok(Step::Backpressured(self.next_deadline(Nanos::NEVER)));
+                    }
+                    return Ok(Step::Busy);
+                }
+                let now = self.clock.now();
+                self.body.chain().control(Control::Flush, now);
+                Ok(Step::Idle(self.next_deadline(until)))
+            }
+            _ => Ok(Step::Busy),
+        }
+    }
+
+    /// The next moment at which a sleeping task has to look.
+    fn next_deadline(&mut self, until: Nanos) -> Nanos {
+        let now = self.clock.now();
+        let wall = self.clock.wall_ms();
+        let (flush, timer) = self.body.chain().deadlines();
+        let timer = timer.filter(|_| self.paused.is_none()).map(|t| {
+            now + Duration::from_millis(u64::try_from(t.saturating_sub(wall)).unwrap_or(0))
+        });
+        let timeouts = self.timeouts.iter().map(|(at, _)| *at);
+        let asks = self.ended.filter(|_| !self.may_finish).map(|at| at + ASK_AGAIN);
+        let least = timeouts.chain(flush).chain(timer).chain(asks).min().unwrap_or(Nanos::NEVER);
+        least.min(until).min(self.snapshots.next_tick())
+    }
+
+    /// When the task wants to be interrupted although it is busy.
+    pub fn interrupt_at(&mut self) -> Nanos {
+        self.next_deadline(Nanos::NEVER)
+    }
+
+    fn read_mail(&mut self, now: Nanos) -> Result<(), OpError> {
+        for _ in 0..MAILS_PER_STEP {
+            if !self.cuts.is_empty() && self.body.source().is_some() {
+                // What is assigned behind a trigger must not get into its cut.
+                let Some(mail) = self.mailbox.next_urgent() else { return Ok(()) };
+                self.on_mail(now, mail)?;
+                continue;
+            }
+            let mail = match self.held_mail.pop_front() {
+                Some(held) => Mail::Master(held),
+                None => match self.mailbox.next() {
+                    Some(mail) => mail,
+                    None => return Ok(()),
+                },
+            };
+            self.on_mail(now, mail)?;
+            if self.over.is_some() {
+                return Ok(());
+            }
+        }
+        // More is there: this step must not sleep.
+        self.signal.wake();
+        Ok(())
+    }
+
+    fn on_mail(&mut self, now: Nanos, mail: Mail) -> Result<(), OpError> {
+        match mail {
+            Mail::Written { id, result } => self.on_snapshot_event(now, SnapshotEvent::WriteDone { id, result }),
+            Mail::Master(message) => self.on_message(now, message),
+        }
+    }
+
+    fn on_message(&mut self, now: Nanos, message: ToTask) -> Result<(), OpError> {
+        match message {
+            ToTask::Trigger(barrier) => {
+                self.newest_seen = self.newest_seen.max(barrier.id);
+                self.on_barrier_event(now, BarrierEvent::Triggered(barrier))
+            }
+            ToTask::Aborted { id, oldest_pending } => {
+                self.on_barrier_event(now, BarrierEvent::Aborted { id, oldest_pending })?;
+                self.on_snapshot_event(now, SnapshotEvent::Aborted { id, oldest_pending })
+            }
+            ToTask::Completed { id, oldest_pending } => {
+                self.on_barrier_event(now, BarrierEvent::OldestPending(oldest_pending))?;
+                self.on_snapshot_event(now, SnapshotEvent::Completed { id, oldest_pending })?;
+                self.held_splits.retain(|h| h.after >= id);
+                if self.finished_acks.contains(&id) {
+                    self.may_finish = true;
+                }
+                Ok(())
+            }
+            ToTask::Resume { id } => {
+                if self.paused.is_some_and(|p| p <= id) {
+                    self.paused = None;
+                    if let Some(source) = self.body.source() {
+                        source.resume();
+                    }
+                }
+                Ok(())
+            }
+            ToTask::Reoffer => {
+                let held = self.held_splits.clone();
+                self.outbox.send(FromTask::StillRunning { newest_seen: self.newest_seen, held });
+                self.on_snapshot_event(now, SnapshotEvent::Reoffer)?;
+                if self.ended.is_some() && self.settings.awaits_last_checkpoint {
+                    self.outbox.send(FromTask::AwaitingLastCheckpoint);
+                }
+                Ok(())
+            }
+            ToTask::AssignSplits { uid, splits } => {
+                if !self.cuts.is_empty() {
+                    self.held_mail.push_back(ToTask::AssignSplits { uid, splits });
+                    return Ok(());
+                }
+                if let Some(source) = self.body.source()
+                    && *source.uid() == uid
+                {
+                    source.assign(&splits)?;
+                    self.held_splits.push(HeldSplits { uid, after: self.last_cut, splits });
+                }
+                Ok(())
+            }
+            ToTask::NoMoreSplits { uid } => {
+                if let Some(source) = self.body.source()
+                    && *source.uid() == uid
+                {
+                    source.no_more_splits();
+                }
+                Ok(())
+            }
+            ToTask::Stop { drain } => {
+                if let Some(source) = self.body.source() {
+                    source.stop(drain);
+                }
+                Ok(())
+            }
+            ToTask::Cancel => {
+                self.metrics.set_status(TaskStatus::Canceled);
+                self.over = Some(Step::Finished);
+                Ok(())
+            }
+        }
+    }
+
+    fn read_announcements(&mut self, now: Nanos) -> Result<(), OpError> {
+        let mut events = std::mem::take(&mut self.events);
+        self.body.announcements(now, &mut events);
+        for event in events.drain(..) {
+            if let BarrierEvent::Announced(_, barrier) = &event {
+                self.newest_seen = self.newest_seen.max(barrier.id);
+            }
+            self.on_barrier_event(now, event)?;
+        }
+        self.events = events;
+        Ok(())
+    }
+
+    fn expire_timeouts(&mut self, now: Nanos) -> Result<(), OpError> {
+        while let Some(at) = self.timeouts.iter().position(|(at, _)| *at <= now) {
+            let (_, id) = self.timeouts.swap_remove(at);
+            self.on_barrier_event(now, BarrierEvent::AlignmentTimeout(id))?;
+        }
+        if self.snapshots.next_tick() <= now {
+            self.on_snapshot_event(now, SnapshotEvent::Tick)?;
+        }
+        if let Some(asked) = self.ended
+            && !self.may_finish
+            && self.settings.awaits_last_checkpoint
+            && asked + ASK_AGAIN <= now
+        {
+            self.ended = Some(now);
+            self.outbox.send(FromTask::AwaitingLastCheckpoint);
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_barrier_event(&mut self, now: Nanos, event: BarrierEvent) -> Result<(), OpError> {
+        let mut actions = Vec::new();
+        self.handler.on_event(now, event, &mut actions);
+        for action in actions {
+            match action {
+                BarrierAction::Block(c) => self.body.block(c),
+                BarrierAction::Release(c) => self.body.release(c),
+                BarrierAction::BeginCapture(id, c) => self.body.begin_capture(id, c),
+                BarrierAction::Overtake(id, c) => self.body.overtake(id, c),
+                BarrierAction::CaptureRest(id, c) => self.body.capture_rest(id, c),
+                BarrierAction::EndCapture(id, c) => self.body.end_capture(id, c),
+                BarrierAction::DropCaptures(id) => self.body.drop_captures(id),
+                BarrierAction::ArmTimeout(id, after) => self.timeouts.push((now + after, id)),
+                BarrierAction::Cut(cut) => {
+                    self.timeouts.retain(|(_, id)| *id != cut.barrier.id);
+                    self.open.entry(cut.barrier.id).or_default().cut = Some(cut.clone());
+                    self.on_snapshot_event(now, SnapshotEvent::Begin(cut))?;
+                }
+                BarrierAction::AllBarriersIn(id) => {
+                    let captured = self.body.take_captures(id);
+                    if let Some(open) = self.open.get_mut(&id) {
+                        open.captured = captured;
+                    }
+                    self.on_snapshot_event(now, SnapshotEvent::PartDone(id))?;
+                }
+                BarrierAction::ForwardCancel(id) => self.body.chain().control(Control::Cancel(id), now),
+                BarrierAction::Decline { id, reason, detail } => {
+                    self.timeouts.retain(|(_, of)| *of != id);
+                    self.on_snapshot_event(now, SnapshotEvent::Declined { id, reason, detail })?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn on_snapshot_event(&mut self, now: Nanos, event: SnapshotEvent) -> Result<(), OpError> {
+        let mut actions = Vec::new();
+        self.snapshots.on_event(now, event, &mut actions);
+        for action in actions {
+            match action {
+                SnapshotAction::Proceed(barrier) => self.proceed(now, barrier),
+                SnapshotAction::ForwardCancel(id) => self.body.chain().control(Control::Cancel(id), now),
+                SnapshotAction::StartWrite(id) => self.start_write(id),
+                SnapshotAction::CancelWrite(id) => {
+                    if let Some(open) = self.open.get(&id) {
+                        open.cancelled.store(true, Ordering::Release);
+                    }
+                }
+                SnapshotAction::Acknowledge { id, snapshot, stats } => {
+                    if snapshot.finished {
+                        self.finished_acks.insert(id);
+                        self.final_sections = Some(snapshot.clone());
+                    }
+                    self.outbox.send(FromTask::Acknowledged { id, snapshot, stats });
+                }
+                SnapshotAction::Decline { id, reason, detail } => {
+                    self.outbox.send(FromTask::Declined { id, reason, detail });
+                }
+                SnapshotAction::DeleteFiles { files, .. } => self.io.delete(files),
+                SnapshotAction::Settle(id, outcome) => self.settle(id, outcome)?,
+            }
+        }
+        Ok(())
+    }
+
+    fn settle(&mut self, id: CheckpointId, outcome: SnapshotOutcome) -> Result<(), OpError> {
+        self.cuts.retain(|c| c.barrier.id != id);
+        let mut counts = true;
+        if let Some(open) = self.open.remove(&id) {
+            open.cancelled.store(true, Ordering::Release);
+            // A savepoint while the job runs on belongs to its owner, who may delete it: nothing is committed
+            // by it and no later checkpoint may build on it. To operators it is as if it hadn't been.
+            let kind = open.cut.map(|c| c.barrier.kind);
+            counts = !matches!(kind, Some(CheckpointKind::Savepoint { stop: false, .. }));
+        }
+        let outcome = match outcome {
+            SnapshotOutcome::Completed if counts => Outcome::Completed,
+            SnapshotOutcome::Completed | SnapshotOutcome::Aborted | SnapshotOutcome::Unknown => {
+                self.body.drop_captures(id);
+                Outcome::Aborted
+            }
+        };
+        self.finished_acks.retain(|f| *f >= id);
+        self.body.chain().visit(&mut |node| node.decided(id, outcome))
+    }
+
+    fn request_split(&mut self) {
+        if let Some(source) = self.body.source()
+            && source.wants_split()
+        {
+            let uid = source.uid().clone();
+            self.outbox.send(FromTask::RequestSplit { uid });
+        }
+    }
+
+    fn on_ended(&mut self) {
+        let now = self.clock.now();
+        self.body.chain().control(Control::Flush, now);
+        self.metrics.set_status(TaskStatus::Ended);
+        self.ended = Some(now);
+        if self.settings.awaits_last_checkpoint {
+            self.outbox.send(FromTask::AwaitingLastCheckpoint);
+        } else {
+            self.may_finish = true;
+        }
+    }
+
+    /// Whether all input has ended; snapshots taken from then on say so.
+    pub(super) fn has_ended(&self) -> bool {
+        self.ended.is_some()
+    }
+
+    /// Pauses at a cut: for a quiesced snapshot, or because the job is being stopped with it.
+    pub(super) fn pause(&mut self, id: CheckpointId) {
+        self.paused = Some(id);
+        if let Some(source) = self.body.source() {
+            source.pause();
+        }
+    }
+
+    /// Ends when everything is said. What a later checkpoint shows of this subtask is what fits into `_metadata`;
+    /// state in files goes when the checkpoint that wrote it is retired.
+    fn try_finish(&mut self) -> bool {
+        if !self.may_finish || self.ended.is_none() || self.snapshots.is_busy() || !self.cuts.is_empty() {
+            return false;
+        }
+        let mut snapshot = self.final_sections.take().unwrap_or(SubtaskSnapshot {
+            subtask: self.id,
+            sections: Vec::new(),
+            finished: true,
+        });
+        snapshot.sections.retain(|s| matches!(s.location, Location::Inline(_)));
+        self.metrics.set_status(TaskStatus::Finished);
+        self.outbox.send(FromTask::Finished { snapshot });
+        self.over = Some(Step::Finished);
+        true
+    }
+}
+
+impl OpenSnapshot {
+    /// Whether this snapshot is a savepoint, and how it is written.
+    pub(super) fn savepoint(&self) -> Option<tidegate_types::SavepointFormat> {
+        match self.cut.as_ref().map(|c| c.barrier.kind) {
+            Some(CheckpointKind::Savepoint { format, .. }) => Some(format),
+            Some(CheckpointKind::Checkpoint) | None => None,
+        }
+    }
+}
+
+/// A flag that a snapshot's write is pointless.
+pub(super) fn new_flag() -> Arc<AtomicBool> {
+    Arc::new(AtomicBool::new(false))
+}

@@ -54,7 +54,9 @@ pub fn machine_paths(tree: &Tree, report: &mut Report) {
                 line.match_indices(root.as_str()).any(|(at, _)| {
                     let before = line[..at].chars().next_back();
                     let after = line[at + root.len()..].chars().next();
-                    !before.is_some_and(continues) && after == Some('/')
+                    // `/home` alone may be a page of a site; the others alone are directories.
+                    let whole = !root.ends_with("home") && !after.is_some_and(continues);
+                    !before.is_some_and(continues) && (after == Some('/') || whole)
                 })
             };
             if let Some(root) = roots.iter().find(hit) {
@@ -148,11 +150,13 @@ mod tests {
     #[test]
     fn machine_paths_are_told_from_urls_and_variables() {
         let (work, home) = (["/", "work/x"].concat(), ["/", "home/me"].concat());
-        let text =
-            format!("\"{work}\"\nhttp://a.b{home}\n$X{work}\ncd {home}\nnet{work}\n{home}work\n{work}shop");
+        let text = format!(
+            "\"{work}\"\nhttp://a.b{home}\n$X{work}\ncd {home}\nnet{work}\n{home}work\n{work}shop\n/home"
+        );
+        let text = format!("{text}\ncd {}", ["/", "work"].concat());
         let lines: Vec<String> = said(machine_paths, &[("a.sh", &text)]);
         let lines: Vec<&str> = lines.iter().filter_map(|line| line.split(": ").next()).collect();
-        assert_eq!(lines, ["a.sh:1", "a.sh:4", "a.sh:6", "a.sh:7"]);
+        assert_eq!(lines, ["a.sh:1", "a.sh:4", "a.sh:6", "a.sh:7", "a.sh:9"]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ pub mod frame;
 pub mod native;
 
 pub use error::{CodecError, CodecErrorKind};
-pub use format::{TypeFormat, decode_as, encode_as};
+pub use format::{TypeFormat, UnreadableError, decode_as, encode_as};
 
 /// What may flow through a stream and be stored in a snapshot. Implemented for every type that qualifies;
 /// nothing of ours need be derived.

@@ -1,0 +1,4 @@
+mod differences;
+mod generated;
+mod refused;
+mod traced;

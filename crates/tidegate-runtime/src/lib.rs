@@ -3,7 +3,9 @@
 pub mod chain;
 pub mod clock;
 pub mod error;
+pub mod driver;
 pub mod gate;
+pub mod graph;
 pub mod operators;
 pub mod signal;
 pub mod source;

@@ -53,13 +53,11 @@ impl<O: Send + 'static> Outlet<O> {
     }
 
     /// Connects the side output with this index.
-    #[must_use]
-    pub fn with_side<S: Send + 'static>(mut self, index: usize, next: Box<dyn Downstream<S>>) -> Self {
+    pub fn set_side(&mut self, index: usize, side: Box<dyn SideLink>) {
         if self.out.sides.len() <= index {
             self.out.sides.resize_with(index + 1, || None);
         }
-        self.out.sides[index] = Some(Box::new(Outlet::new(next)));
-        self
+        self.out.sides[index] = Some(side);
     }
 
     /// The buffer that an operator fills.

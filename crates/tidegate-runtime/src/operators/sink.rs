@@ -30,8 +30,8 @@ pub struct SinkContext {
     pub epoch: LeaderEpoch,
     /// Which line of history output belongs to. It changes when the job restarts from an older snapshot than was
     /// committed, on the user's word.
-    pub lineage: u32,
-    /// Wakes the task, for writers that something is delivered to.
+    pub lineage: u64,
+    /// Processing time when it was made.
     pub wall_ms: EventTime,
 }
 

@@ -8,7 +8,7 @@ use std::panic::Location;
 
 use serde::{Deserialize, Serialize};
 
-use super::error::{OptionError, OptionErrors, Origin};
+use super::error::{OptionError, OptionErrors, Origin, shortened};
 use super::keys::ALL;
 use super::names;
 use super::settings::{self, Settings};
@@ -16,8 +16,9 @@ use super::spec::{Declared, DefaultValue, Opt};
 use super::value::OptionValue;
 use super::yaml;
 
-/// Longest part of a bad value that an error repeats, in characters.
-const MAX_SHOWN_CHARS: usize = 80;
+/// Problems after which the rest of a file isn't looked at: it isn't a configuration then, and each unknown key is
+/// compared with all known ones.
+const MAX_PROBLEMS: usize = 100;
 
 /// Option values from all sources. Later ones in this list win over earlier ones: the program's code, files (in
 /// the order added), the environment, `-D` arguments (in the order added).
@@ -109,6 +110,9 @@ impl Configuration {
         let mut seen: BTreeMap<&'static str, Origin> = BTreeMap::new();
         let entries = yaml::read(name, text, &mut self.problems[Layer::File as usize]);
         for entry in entries {
+            if self.problems[Layer::File as usize].len() >= MAX_PROBLEMS {
+                break;
+            }
             let origin = Origin::File {
                 name: name.to_owned(),
                 line: entry.line,
@@ -118,7 +122,7 @@ impl Configuration {
             match first {
                 Some(first) => {
                     let problem = OptionError::Duplicate {
-                        key: entry.key,
+                        key: shortened(&entry.key),
                         first,
                         second: origin,
                     };
@@ -262,13 +266,5 @@ impl Configuration {
         self.find(option)
             .or_else(default)
             .expect("only options with a default are read this way")
-    }
-}
-
-/// The beginning of a text that may be long.
-fn shortened(text: &str) -> String {
-    match text.char_indices().nth(MAX_SHOWN_CHARS) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
     }
 }

@@ -252,3 +252,14 @@ impl fmt::Display for OptionErrors {
 }
 
 impl std::error::Error for OptionErrors {}
+
+/// Longest part of a user's text that an error repeats, in characters.
+const MAX_SHOWN_CHARS: usize = 80;
+
+/// The beginning of a text that may be long.
+pub(super) fn shortened(text: &str) -> String {
+    match text.char_indices().nth(MAX_SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]),
+        None => text.to_owned(),
+    }
+}

@@ -7,7 +7,7 @@
 
 use granit_parser::{Event, Options, Parser, ScalarStyle, Span};
 
-use super::error::{OptionError, Origin};
+use super::error::{OptionError, Origin, shortened};
 
 /// Longest file that is read, in bytes; real ones have a few kilobytes.
 const MAX_FILE_BYTES: usize = 1 << 20;
@@ -140,7 +140,7 @@ impl Reader<'_> {
             }
             Event::SequenceStart(..) => match self.pending.take() {
                 Some((key, line)) => {
-                    let (key, origin) = (self.dotted(&key), self.origin(line));
+                    let (key, origin) = (shortened(&self.dotted(&key)), self.origin(line));
                     self.problems.push(OptionError::List { key, origin });
                     self.skipping = 1;
                     Ok(())
@@ -164,7 +164,7 @@ impl Reader<'_> {
             Some((key, line)) => {
                 let key = self.dotted(&key);
                 if empty {
-                    let origin = self.origin(line);
+                    let (key, origin) = (shortened(&key), self.origin(line));
                     self.problems.push(OptionError::NoValue { key, origin });
                 } else {
                     self.entries.push(Entry {

@@ -73,6 +73,14 @@ fn a_bad_value_is_a_problem_even_where_it_is_overridden() {
 }
 
 #[test]
+fn a_file_that_is_no_configuration_is_given_up_on() {
+    let mut configuration = Configuration::new();
+    let lines: String = (0..1_000).map(|n| format!("key-{n}: value\n")).collect();
+    configuration.add_file("words.yaml", &lines);
+    assert_eq!(problems(&configuration).len(), 100);
+}
+
+#[test]
 fn unknown_variables_and_malformed_arguments() {
     let mut configuration = Configuration::new();
     configuration.add_environment([("TIDEGATE_PARALELISM_DEFAULT".to_owned(), "2".to_owned())]);

@@ -30,6 +30,7 @@ mod last;
 mod pending;
 mod plan;
 mod requests;
+mod retention;
 mod settings;
 mod summary;
 mod takeover;
@@ -41,12 +42,13 @@ mod trigger;
 mod tests;
 
 pub use action::{
-    CheckpointContent, CheckpointRole, CoordinatorAction, Decision, OperatorFinish, OperatorSummary,
-    ReaderSplits, RequestDone, RequestFailure,
+    CheckpointContent, CoordinatorAction, Decision, OperatorFinish, OperatorSummary, ReaderSplits,
+    RequestDone, RequestFailure,
 };
 pub use decider::Hold;
 pub use event::{
-    Claim, CoordinatorEvent, DecisionOutcome, Request, RequestId, RestoredFrom, SavepointOrder, Verdict,
+    Claim, CoordinatorEvent, DecisionOutcome, NewestComplete, Request, RequestId, RestoredFrom,
+    SavepointOrder, Verdict,
 };
 pub use failure::{FailureReason, FailureRecord};
 pub use history::{
@@ -64,6 +66,7 @@ use failure::Tolerance;
 use last::{Ending, LastRetry};
 use pending::Pending;
 use requests::RequestQueue;
+use retention::Retention;
 use takeover::Adopting;
 use tasks::Tasks;
 
@@ -100,11 +103,22 @@ enum Phase {
     Active,
     /// The attempt is over; what is pending is brought to its decision.
     Stopping {
-        /// Whether retained checkpoints go too, once everything is decided.
-        discard_retained: bool,
+        /// What becomes of complete checkpoints.
+        retained: Fate,
     },
     /// Another leadership was met; nothing is done any more.
     Deposed,
+}
+
+/// What becomes of a job's complete checkpoints at its end.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    /// They stay.
+    Kept,
+    /// They go once everything is decided.
+    ToClose,
+    /// They were given up.
+    Closed,
 }
 
 /// The checkpoint coordinator of one attempt.
@@ -142,8 +156,7 @@ pub struct Coordinator {
     decided: DecidedLog,
     /// Complete checkpoints whose commit isn't confirmed; at most one, since the next waits for it.
     committing: BTreeSet<CheckpointId>,
-    /// Complete checkpoints that are kept, ascending.
-    retained: VecDeque<CheckpointId>,
+    retention: Retention,
     /// What the backends of this attempt may build on: the newest complete checkpoint they took part in or were
     /// restored from.
     base: Option<CheckpointId>,
@@ -192,7 +205,7 @@ impl Coordinator {
             undecided: BTreeMap::new(),
             decided: DecidedLog::default(),
             committing: BTreeSet::new(),
-            retained: VecDeque::new(),
+            retention: Retention::default(),
             base: None,
             last_completion: None,
             periodic: Periodic::Off,
@@ -259,7 +272,7 @@ impl Coordinator {
         self.start_what_may();
         self.advance_decisions();
         self.reoffer_when_due();
-        self.discard_retained_when_drained();
+        self.close_when_drained();
     }
 
     /// When to call with [`CoordinatorEvent::Timeout`] if nothing happens before.
@@ -286,9 +299,9 @@ impl Coordinator {
         self.history
     }
 
-    /// The newest complete checkpoint that isn't a savepoint.
+    /// The newest complete checkpoint or savepoint: what a restart begins from.
     pub fn newest_complete(&self) -> Option<CheckpointId> {
-        self.retained.back().copied()
+        self.decided.newest_complete()
     }
 
     /// The next id that will be given out; the next attempt's [`Claim::highest_used`] is one below.
@@ -328,8 +341,13 @@ impl Coordinator {
     /// Whether it was stopped and nothing it began is outstanding.
     pub fn is_drained(&self) -> bool {
         match self.phase {
-            Phase::Deposed => true,
-            Phase::Stopping { .. } => self.undecided.is_empty() && self.committing.is_empty(),
+            Phase::Deposed
+            | Phase::Stopping {
+                retained: Fate::Closed,
+            } => true,
+            Phase::Stopping {
+                retained: Fate::Kept | Fate::ToClose,
+            } => self.undecided.is_empty() && self.committing.is_empty(),
             Phase::Claiming | Phase::Adopting(_) | Phase::RestoringEnumerators | Phase::Active => false,
         }
     }
@@ -339,9 +357,11 @@ impl Coordinator {
         self.phase == Phase::Deposed
     }
 
-    /// The lowest id that a task may still have to do with.
+    /// Every lower id is decided, durably.
     fn oldest_pending(&self) -> CheckpointId {
-        self.pending().next().unwrap_or(self.next_id)
+        self.undecided
+            .first_key_value()
+            .map_or(self.next_id, |(id, _)| *id)
     }
 
     /// Whether tasks are there to be told things.

@@ -73,6 +73,10 @@ pub enum ToTask {
 }
 
 /// From a task to the job master.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "acknowledgements are the rule, and messages are moved, not stored"
+)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromTask {
     /// State is restored, records flow.

@@ -15,7 +15,7 @@ use super::failure::{FailureReason, FailureRecord};
 use super::last::Ending;
 use super::pending::{AbortWrite, Pending, Purpose, Stage};
 use super::trace::TraceStep;
-use super::{Coordinator, Phase};
+use super::{Coordinator, Fate, Phase};
 use crate::message::ToTask;
 
 /// How many failures are remembered whose reason is only an echo: more than can be pending at once.
@@ -25,8 +25,8 @@ const ECHOES: usize = 64;
 const NAMED_MISSING: usize = 8;
 
 impl Coordinator {
-    /// Gives an undecided checkpoint up. The tasks are told at once: whatever happens now it isn't completed, unless a
-    /// complete decision may have been written already; then they are told when `aborted` stands.
+    /// Gives an undecided checkpoint up. Whoever asked for it and tasks that stand still for it hear at once, unless a
+    /// complete decision may have been written already; that it is aborted tasks hear when that stands.
     pub(super) fn fail(
         &mut self,
         id: CheckpointId,
@@ -76,23 +76,18 @@ impl Coordinator {
             self.echoes.drain(..self.echoes.len().saturating_sub(ECHOES));
         }
         if !untold {
-            self.tell_failed(&purpose, mode, record.clone());
+            self.answer_failed(&purpose, mode, record.clone());
         }
         if counted {
             self.count_failure(record);
         }
     }
 
-    /// Tells tasks and whoever asked. Nothing after this can complete the checkpoint.
-    pub(super) fn tell_failed(&mut self, purpose: &Purpose, mode: SnapshotMode, record: FailureRecord) {
+    /// Lets tasks go on and answers whoever asked. Nothing after this can complete the checkpoint.
+    pub(super) fn answer_failed(&mut self, purpose: &Purpose, mode: SnapshotMode, record: FailureRecord) {
         let id = record.id.expect("it got an id when it started");
-        if self.tasks_listen() {
-            let oldest_pending = self.oldest_pending();
-            let to = self.tasks.unfinished();
-            self.send(to.clone(), ToTask::Aborted { id, oldest_pending });
-            if purpose.holds_tasks(mode) {
-                self.send(to, ToTask::Resume { id });
-            }
+        if self.tasks_listen() && purpose.holds_tasks(mode) {
+            self.send(self.tasks.unfinished(), ToTask::Resume { id });
         }
         match purpose {
             Purpose::Requested { request, .. } | Purpose::Savepoint { request, .. } => {
@@ -251,16 +246,21 @@ impl Coordinator {
         discard_retained: bool,
     ) {
         match &mut self.phase {
-            Phase::Stopping {
-                discard_retained: discard,
-            } => {
-                *discard |= discard_retained;
+            Phase::Stopping { retained } => {
+                if discard_retained && *retained == Fate::Kept {
+                    *retained = Fate::ToClose;
+                }
                 return;
             }
             Phase::Deposed => return,
             Phase::Claiming | Phase::Adopting(_) | Phase::RestoringEnumerators | Phase::Active => {}
         }
-        self.phase = Phase::Stopping { discard_retained };
+        let retained = if discard_retained {
+            Fate::ToClose
+        } else {
+            Fate::Kept
+        };
+        self.phase = Phase::Stopping { retained };
         self.periodic = Periodic::Off;
         let given_up = self
             .undecided
@@ -279,20 +279,16 @@ impl Coordinator {
         });
     }
 
-    /// After a cancel: the retained checkpoints go once nothing is undecided, so that none of them is needed.
-    pub(super) fn discard_retained_when_drained(&mut self) {
-        match self.phase {
-            Phase::Stopping {
-                discard_retained: true,
-            } => {
+    /// After a cancel: complete checkpoints are given up once nothing is undecided, so that none of them is needed.
+    pub(super) fn close_when_drained(&mut self) {
+        match &mut self.phase {
+            Phase::Stopping { retained } if *retained == Fate::ToClose => {
                 if self.undecided.is_empty() && self.committing.is_empty() {
-                    let all = self.retained.drain(..).collect();
-                    self.retire(all);
+                    *retained = Fate::Closed;
+                    self.out.push(CoordinatorAction::Close);
                 }
             }
-            Phase::Stopping {
-                discard_retained: false,
-            }
+            Phase::Stopping { .. }
             | Phase::Claiming
             | Phase::Adopting(_)
             | Phase::RestoringEnumerators

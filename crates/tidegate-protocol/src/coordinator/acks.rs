@@ -59,6 +59,8 @@ impl Coordinator {
 
     pub(super) fn on_running(&mut self, subtask: SubtaskId) {
         match self.tasks.state(subtask) {
+            // One that is taken over says what it holds, when it is asked, and only that counts.
+            Some(TaskState::Deploying) if self.is_adopting() => {}
             Some(TaskState::Deploying) => {
                 self.tasks.set(subtask, TaskState::Running);
             }
@@ -103,19 +105,18 @@ impl Coordinator {
     fn on_late_ack(&mut self, id: CheckpointId, snapshot: SubtaskSnapshot) {
         let subtask = snapshot.subtask;
         let oldest_pending = self.oldest_pending();
-        match self.decided.verdict(id) {
-            Some(Verdict::Complete) => {
-                if self.tasks_listen() {
-                    self.send(vec![subtask], ToTask::Completed { id, oldest_pending });
-                }
-            }
+        let news = match self.decided.verdict(id) {
+            Some(Verdict::Complete) => Some(ToTask::Completed { id, oldest_pending }),
             Some(Verdict::Aborted) => {
                 self.discard(id, snapshot.sections);
-                if self.tasks_listen() {
-                    self.send(vec![subtask], ToTask::Aborted { id, oldest_pending });
-                }
+                Some(ToTask::Aborted { id, oldest_pending })
             }
-            None => {}
+            None => None,
+        };
+        if let Some(news) = news
+            && self.tasks_listen()
+        {
+            self.send(vec![subtask], news);
         }
         self.ignore(Some(id), subtask, "a late acknowledgement");
     }

@@ -8,7 +8,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use tidegate_types::snapshot::{Section, SubtaskSnapshot};
 use tidegate_types::{
-    CheckpointId, JobId, LeaderEpoch, MaxParallelism, OperatorUid, Parallelism, SavepointFormat,
+    CheckpointId, CheckpointKind, JobId, LeaderEpoch, MaxParallelism, Nanos, OperatorUid, Parallelism,
     SnapshotMode, SubtaskId, VertexId,
 };
 
@@ -79,13 +79,12 @@ pub enum CoordinatorAction {
         /// Its sections of kind `Committables`.
         committables: Vec<Section>,
     },
-    /// Delete these complete checkpoints: newer ones are durable and no longer name them.
+    /// Delete these complete checkpoints: a newer one is durable and no longer names them.
     Retire {
         /// In ascending order.
         ids: Vec<CheckpointId>,
     },
-    /// Delete everything in the checkpoint's directory but `_metadata`: it is durably aborted, or a savepoint that
-    /// stands in its own directory.
+    /// Delete everything in the checkpoint's directory but `_metadata`: it is durably aborted.
     DeleteFiles {
         /// The checkpoint.
         id: CheckpointId,
@@ -102,6 +101,9 @@ pub enum CoordinatorAction {
         /// What came late.
         sections: Vec<Section>,
     },
+    /// The job was cancelled with its checkpoints: decide the next id as closed, then delete everything. The last
+    /// thing that is asked for.
+    Close,
     /// Answer a request.
     Answer {
         /// Which one.
@@ -125,14 +127,14 @@ pub enum CoordinatorAction {
 pub enum Decision {
     /// It is this.
     Complete(Box<CheckpointContent>),
-    /// It never was.
-    Aborted {
-        /// Why, for whoever reads the object.
-        reason: String,
-    },
+    /// It never was, and this is why.
+    Aborted(FailureRecord),
 }
 
-/// A complete checkpoint: everything that `_metadata` says, less the store's own framing and nonce.
+/// A complete checkpoint: what `_metadata` says of it as far as the coordinator knows.
+///
+/// A savepoint is one too: beside the copy that its owner may move or delete, `chk-<n>` stays what recovery starts
+/// from until a newer one is complete, so it commits like any other.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CheckpointContent {
     /// The job.
@@ -142,13 +144,15 @@ pub struct CheckpointContent {
     /// The leadership that decided it.
     pub epoch: LeaderEpoch,
     /// Checkpoint or savepoint.
-    pub role: CheckpointRole,
+    pub kind: CheckpointKind,
+    /// Where the savepoint's own directory is. `None` in the content handed to
+    /// [`CopySavepoint`](CoordinatorAction::CopySavepoint), which makes it.
+    pub savepoint: Option<String>,
     /// How its barriers were sent out.
     pub mode: SnapshotMode,
     /// The checkpoint on which subtasks may have built.
     pub base: Option<CheckpointId>,
-    /// The checkpoints that are still there once this one is complete, ascending. It includes this one unless it
-    /// is a savepoint.
+    /// The older checkpoints that still stand once this one is complete, ascending.
     pub retained: Vec<CheckpointId>,
     /// What each subtask stored, by vertex and index. Finished subtasks stand here with their last state.
     pub subtasks: Vec<SubtaskSnapshot>,
@@ -158,25 +162,10 @@ pub struct CheckpointContent {
     pub external: Vec<Section>,
     /// Every operator, in the plan's order.
     pub operators: Vec<OperatorSummary>,
+    /// When it was triggered, on the driver's clock.
+    pub triggered_at: Nanos,
     /// From the trigger until everything was there.
     pub duration: Duration,
-}
-
-/// What a complete checkpoint is for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub enum CheckpointRole {
-    /// For recovery.
-    Checkpoint,
-    /// A person's, in a directory of its own.
-    Savepoint {
-        /// How its state is written.
-        format: SavepointFormat,
-        /// Where it is. Empty in the content handed to
-        /// [`CopySavepoint`](CoordinatorAction::CopySavepoint), which makes the place.
-        path: String,
-        /// Whether the job ended with it. Only such a savepoint commits and is used for recovery.
-        terminal: bool,
-    },
 }
 
 /// One operator in a complete checkpoint.

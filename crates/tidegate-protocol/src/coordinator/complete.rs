@@ -1,14 +1,12 @@
 //! What a complete checkpoint is made of, and what follows once it stands.
 //!
-//! Owns: the content of a decision, commits, notifications, answers and retention. Does not own: when a decision is
-//! written (`decision.rs`), committing itself, deleting itself.
+//! Owns: the content of a decision, commits, notifications and answers. Does not own: when a decision is written
+//! (`decision.rs`), which older ones stay (`retention.rs`), committing itself, deleting itself.
 
 use tidegate_types::CheckpointId;
 use tidegate_types::snapshot::{Section, SectionKind, SubtaskSnapshot};
 
-use super::action::{
-    CheckpointContent, CheckpointRole, CoordinatorAction, OperatorFinish, OperatorSummary, RequestDone,
-};
+use super::action::{CheckpointContent, CoordinatorAction, OperatorFinish, OperatorSummary, RequestDone};
 use super::event::Verdict;
 use super::pending::{Parts, Purpose};
 use super::plan::PlanVertex;
@@ -35,38 +33,20 @@ impl Coordinator {
             job: self.identity.job.clone(),
             id,
             epoch: self.identity.epoch,
-            role: self.role(&pending.purpose, parts),
+            kind: pending.purpose.shown_kind(),
+            savepoint: parts.path.clone(),
             mode: pending.mode,
             base: pending.base,
-            retained: self.retained_with(id, &pending.purpose),
+            retained: self
+                .retention
+                .beside(pending.purpose.shown_kind(), self.settings.num_retained),
             operators,
             subtasks,
             enumerators: parts.enumerators.clone(),
             external: parts.external.clone(),
+            triggered_at: pending.triggered_at,
             duration: parts.ready_after,
         }
-    }
-
-    fn role(&self, purpose: &Purpose, parts: &Parts) -> CheckpointRole {
-        match purpose.order() {
-            Some(order) => CheckpointRole::Savepoint {
-                format: order.format,
-                path: parts.path.clone().unwrap_or_default(),
-                terminal: purpose.commits(),
-            },
-            None => CheckpointRole::Checkpoint,
-        }
-    }
-
-    /// What is kept once `id` is complete. Savepoints are their owner's and never among them.
-    fn retained_with(&self, id: CheckpointId, purpose: &Purpose) -> Vec<CheckpointId> {
-        let mut kept: Vec<CheckpointId> = self.retained.iter().copied().collect();
-        if purpose.order().is_none() {
-            kept.push(id);
-            let limit = self.settings.num_retained as usize;
-            kept.drain(..kept.len().saturating_sub(limit));
-        }
-        kept
     }
 
     /// The complete decision stands, and it is this leadership's.
@@ -82,24 +62,17 @@ impl Coordinator {
         self.last_retry.reset();
         self.last_completion = Some(self.now);
         self.tasks.uncover(id, true);
-        let kept = self.retained_with(id, &purpose);
-        if purpose.order().is_none() {
+        if !purpose.shown_kind().is_savepoint() {
             self.base = Some(id);
         }
         if self.tasks_listen() {
-            if purpose.commits() {
-                self.committing.insert(id);
-                self.out.push(CoordinatorAction::Commit {
-                    id,
-                    committables: committables(&parts),
-                });
-            }
+            self.committing.insert(id);
+            self.out.push(CoordinatorAction::Commit {
+                id,
+                committables: committables(&parts),
+            });
             let oldest_pending = self.oldest_pending();
             self.send(self.tasks.unfinished(), ToTask::Completed { id, oldest_pending });
-        }
-        if purpose.order().is_some() {
-            // It stands in its own directory.
-            self.out.push(CoordinatorAction::DeleteFiles { id });
         }
         if let Some(request) = purpose.request() {
             self.answer(
@@ -110,7 +83,13 @@ impl Coordinator {
                 }),
             );
         }
-        self.retain(kept);
+        let retired = self
+            .retention
+            .completed(id, purpose.shown_kind(), self.settings.num_retained);
+        if !retired.is_empty() {
+            retired.iter().for_each(|id| self.history.discarded(*id));
+            self.out.push(CoordinatorAction::Retire { ids: retired });
+        }
         match purpose {
             Purpose::Suspend { .. } => self.end_suspended(),
             Purpose::Drain { .. } => self.drain_done(),
@@ -122,30 +101,15 @@ impl Coordinator {
         }
     }
 
-    /// Keeps these and retires the others: the decision that stands doesn't name them.
-    fn retain(&mut self, kept: Vec<CheckpointId>) {
-        let retired: Vec<_> = self
-            .retained
-            .iter()
-            .copied()
-            .filter(|id| !kept.contains(id))
-            .collect();
-        self.retained = kept.into();
-        self.retire(retired);
-    }
-
-    pub(super) fn retire(&mut self, ids: Vec<CheckpointId>) {
-        ids.iter().for_each(|id| self.history.discarded(*id));
-        if !ids.is_empty() {
-            self.out.push(CoordinatorAction::Retire { ids });
-        }
-    }
-
-    /// `aborted` stands: now its files may go.
+    /// `aborted` stands: now tasks may hear of it, and its files may go.
     pub(super) fn aborted(&mut self, id: CheckpointId, copy_begun: bool) {
         self.decided.record(id, Verdict::Aborted);
         self.trace(Some(id), || TraceStep::Decided(Verdict::Aborted));
         self.history.discarded(id);
+        if self.tasks_listen() {
+            let oldest_pending = self.oldest_pending();
+            self.send(self.tasks.unfinished(), ToTask::Aborted { id, oldest_pending });
+        }
         self.out.push(CoordinatorAction::DeleteFiles { id });
         if copy_begun {
             self.out.push(CoordinatorAction::DiscardSavepoint { id });

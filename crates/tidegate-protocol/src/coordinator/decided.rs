@@ -41,7 +41,9 @@ impl DecidedLog {
             .map(|(id, _)| *id)
     }
 
-    pub(super) fn newest(&self) -> Option<CheckpointId> {
-        self.verdicts.last_key_value().map(|(id, _)| *id)
+    pub(super) fn newest(&self) -> Option<(CheckpointId, Verdict)> {
+        self.verdicts
+            .last_key_value()
+            .map(|(id, verdict)| (*id, *verdict))
     }
 }

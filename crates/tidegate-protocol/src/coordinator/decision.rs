@@ -8,8 +8,9 @@
 //!    nothing above before that id, meets the claim whatever it wakes up with, and stops. One gap and it could complete a
 //!    higher id past the claim.
 //! 2. *`aborted` stands before a file goes.* An older leader that still believes in the checkpoint finds out from the
-//!    object, not from missing files. Files of complete checkpoints go only when a newer complete one stands that doesn't
-//!    name them.
+//!    object, not from missing files. So tasks, which delete what they wrote when they hear of an abort, hear of it only
+//!    then; cancel markers, which travel with the records, release whoever waits before. Files of complete checkpoints
+//!    go only when a newer complete one stands that doesn't name them.
 //! 3. *A commit is done before the next complete decision.* Recovery from that one commits what it lists and discards
 //!    everything else, so nothing of the one before may be left to commit.
 //!
@@ -36,11 +37,7 @@ impl Coordinator {
     pub(super) fn ready(&mut self, id: CheckpointId, parts: Parts) {
         let pending = self.undecided.get_mut(&id).expect("it has just become ready");
         pending.stage = Stage::AwaitingTurn(parts);
-        let subsumes = pending.purpose.commits();
         self.trace(Some(id), || TraceStep::AwaitingTurn);
-        if !subsumes {
-            return;
-        }
         let older = self.undecided.range(..id).map(|(_, pending)| pending);
         let subsumed: Vec<_> = older
             .filter(|pending| pending.is_live() && !pending.is_ready() && pending.purpose.is_subsumable())
@@ -86,9 +83,7 @@ impl Coordinator {
                     return;
                 }
                 *write = AbortWrite::Writing;
-                Decision::Aborted {
-                    reason: record.to_string(),
-                }
+                Decision::Aborted(record.clone())
             }
             Stage::SnapshottingEnumerators
             | Stage::Collecting { .. }
@@ -98,7 +93,7 @@ impl Coordinator {
         };
         let verdict = match decision {
             Decision::Complete(_) => Verdict::Complete,
-            Decision::Aborted { .. } => Verdict::Aborted,
+            Decision::Aborted(_) => Verdict::Aborted,
         };
         self.trace(Some(id), || TraceStep::Deciding(verdict));
         self.out.push(CoordinatorAction::WriteDecision { id, decision });
@@ -138,7 +133,7 @@ impl Coordinator {
             ) => {
                 self.aborted(id, copy_begun);
                 if unclear.is_some() {
-                    self.tell_failed(&pending.purpose, pending.mode, record);
+                    self.answer_failed(&pending.purpose, pending.mode, record);
                 }
             }
             (

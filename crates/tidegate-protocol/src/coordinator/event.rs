@@ -5,7 +5,7 @@
 
 use serde::{Deserialize, Serialize};
 use tidegate_types::snapshot::Section;
-use tidegate_types::{CheckpointId, SavepointFormat};
+use tidegate_types::{CheckpointId, CheckpointKind, SavepointFormat};
 
 use crate::message::{Envelope, FromTask};
 
@@ -92,9 +92,9 @@ pub enum CoordinatorEvent {
 /// What a leadership found and made when it claimed the job's decisions.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Claim {
-    /// The newest complete checkpoint that recovery uses: an ordinary one, or a savepoint that ended a job.
-    pub newest_complete: Option<CheckpointId>,
-    /// The checkpoints that the newest complete one says are retained, itself included.
+    /// The newest complete checkpoint or savepoint.
+    pub newest: Option<NewestComplete>,
+    /// The older checkpoints that the newest complete one names as still standing.
     pub retained: Vec<CheckpointId>,
     /// The lowest id without a decision; everything between the newest complete one and this is aborted, the
     /// highest of those by this claim.
@@ -104,6 +104,15 @@ pub struct Claim {
     pub highest_used: Option<CheckpointId>,
     /// What the tasks were started from, if anything, for the history. `None` at a takeover of running tasks.
     pub restored: Option<RestoredFrom>,
+}
+
+/// The newest complete checkpoint that a claim found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct NewestComplete {
+    /// The checkpoint.
+    pub id: CheckpointId,
+    /// Checkpoint or savepoint.
+    pub kind: CheckpointKind,
 }
 
 /// What an attempt was restored from.
@@ -154,8 +163,7 @@ pub enum Request {
         /// Whether it stands on no earlier one.
         full: bool,
     },
-    /// A savepoint while the job runs on. It isn't used for recovery and commits nothing, since its owner may
-    /// delete it.
+    /// A savepoint while the job runs on.
     Savepoint(SavepointOrder),
     /// Sources stop emitting after a barrier, and once it is complete the job ends as it is; nothing that is
     /// pending in windows fires. If it fails, sources go on.

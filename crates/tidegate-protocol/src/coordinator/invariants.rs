@@ -45,7 +45,7 @@ impl Coordinator {
         if let Some((lowest, _)) = self.undecided.first_key_value() {
             assert_eq!(lowest.0 + count, self.next_id.0, "an undecided id is missing");
             assert!(
-                self.decided.newest().is_none_or(|newest| newest < *lowest),
+                self.decided.newest().is_none_or(|(newest, _)| newest < *lowest),
                 "{lowest} was overtaken"
             );
         }

@@ -14,7 +14,7 @@ use super::event::{RequestId, SavepointOrder};
 use super::failure::{FailureReason, FailureRecord};
 use super::pending::Purpose;
 use super::tasks::{Covered, TaskState};
-use super::{Coordinator, Phase, StartMode};
+use super::{Coordinator, Phase};
 use crate::message::ToTask;
 
 /// What was asked for about the end of the job.
@@ -58,8 +58,8 @@ impl LastRetry {
 impl Coordinator {
     pub(super) fn on_awaiting(&mut self, subtask: SubtaskId) {
         match self.tasks.state(subtask) {
-            // It can only wait once it has run, and a running task that is taken over says what it holds first.
-            Some(TaskState::Deploying) if self.mode == StartMode::Takeover => {}
+            // It says what it holds first, and this again.
+            Some(TaskState::Deploying) if self.is_adopting() => {}
             Some(TaskState::Deploying | TaskState::Running) => {
                 self.tasks.set(subtask, TaskState::Awaiting(Covered::No));
                 self.trigger_new_starters();

@@ -97,19 +97,6 @@ impl Purpose {
         }
     }
 
-    /// Whether completing it commits, and recovery starts from it. A savepoint while the job runs on does
-    /// neither: its owner may delete it.
-    pub(super) fn commits(&self) -> bool {
-        match self {
-            Self::Periodic
-            | Self::Last
-            | Self::Requested { .. }
-            | Self::Suspend { .. }
-            | Self::Drain { .. } => true,
-            Self::Savepoint { .. } | Self::Inherited => false,
-        }
-    }
-
     /// Whether a newer checkpoint may be ready first and do away with it. What a person asked for by name may not.
     pub(super) fn is_subsumable(&self) -> bool {
         match self {
@@ -175,8 +162,8 @@ pub(super) enum Stage {
     /// It failed, and `aborted` is to be written.
     Aborting {
         record: FailureRecord,
-        /// There if writing it as complete was tried, and who knows how that went. Nobody is told that it failed
-        /// before `aborted` stands.
+        /// There if writing it as complete was tried, and who knows how that went. Whoever asked for it is told
+        /// when `aborted` stands, not before.
         unclear: Option<Box<Parts>>,
         /// Whether a savepoint's directory may be there.
         copy_begun: bool,

@@ -150,6 +150,9 @@ impl Coordinator {
     }
 
     fn start_periodic(&mut self) {
+        if self.phase != Phase::Active {
+            return;
+        }
         let Some(interval) = self.settings.interval else {
             return;
         };
@@ -167,7 +170,7 @@ impl Coordinator {
         match self.hold(&Purpose::Periodic) {
             None => {
                 self.start(Purpose::Periodic);
-                // On the grid while the timer is kept, else one interval after the late start.
+                // In step while the timer is kept; never two in quick succession after a late start.
                 let next = (due + interval).max(self.now + interval / 2);
                 self.periodic = Periodic::Due(next);
             }

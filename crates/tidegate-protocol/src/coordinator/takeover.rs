@@ -15,6 +15,7 @@ use super::decided::REMEMBERED;
 use super::event::{Claim, Verdict};
 use super::failure::{FailureReason, FailureRecord};
 use super::pending::{AbortWrite, Pending, Purpose, Stage};
+use super::retention::Retention;
 use super::{Coordinator, Phase, StartMode};
 use crate::message::{HeldSplits, ToTask};
 
@@ -49,15 +50,20 @@ impl Coordinator {
             }
         }
         let Claim {
-            newest_complete,
-            mut retained,
+            newest,
+            retained,
             next_id,
             highest_used,
             restored,
         } = claim;
+        let newest_complete = newest.map(|newest| newest.id);
         assert!(
             newest_complete < Some(next_id),
             "the claim is above the newest complete checkpoint"
+        );
+        assert!(
+            retained.iter().all(|id| Some(*id) < newest_complete),
+            "only older ones are named as retained"
         );
         self.next_id = next_id.max(CheckpointId(1));
         let first_aborted = newest_complete.map_or(CheckpointId(1), CheckpointId::next);
@@ -67,21 +73,12 @@ impl Coordinator {
         }
         (first_aborted.0.max(remembered)..self.next_id.0)
             .for_each(|id| self.decided.record(CheckpointId(id), Verdict::Aborted));
-        retained.sort_unstable();
-        retained.dedup();
-        self.retained = retained.into();
-        let restored_from = restored
-            .as_ref()
-            .filter(|from| !from.is_savepoint)
-            .map(|from| from.id);
+        self.retention = Retention::found(newest.map(|newest| (newest.id, newest.kind)), &retained);
+        let restored_from = restored.as_ref().map(|from| from.id);
         if let Some(from) = restored {
             self.history.restored(from, self.now);
         }
-        let usable = self
-            .retained
-            .back()
-            .copied()
-            .filter(|id| Some(*id) == newest_complete);
+        let usable = self.retention.newest_checkpoint();
         match self.mode {
             StartMode::Deploy => {
                 self.base = usable.filter(|id| Some(*id) == restored_from);
@@ -147,6 +144,15 @@ impl Coordinator {
             };
             self.undecided.insert(id, pending);
         }
+    }
+
+    /// Whether tasks of an earlier leadership are still to be asked what they hold.
+    pub(super) fn is_adopting(&self) -> bool {
+        let begun = match self.phase {
+            Phase::Claiming | Phase::Adopting(_) => false,
+            Phase::RestoringEnumerators | Phase::Active | Phase::Stopping { .. } | Phase::Deposed => true,
+        };
+        self.mode == StartMode::Takeover && !begun
     }
 
     pub(super) fn on_still_running(
@@ -233,12 +239,16 @@ impl Coordinator {
         if let Some(id) = self.decided.newest_complete() {
             self.send(to.clone(), ToTask::Completed { id, oldest_pending });
         }
+        if let Some((id, Verdict::Aborted)) = self.decided.newest() {
+            self.send(to.clone(), ToTask::Aborted { id, oldest_pending });
+        }
         if self.next_id > CheckpointId(1) {
-            let id = CheckpointId(self.next_id.0 - 1);
-            if self.decided.verdict(id) != Some(Verdict::Complete) {
-                self.send(to.clone(), ToTask::Aborted { id, oldest_pending });
-            }
-            self.send(to, ToTask::Resume { id });
+            self.send(
+                to,
+                ToTask::Resume {
+                    id: CheckpointId(self.next_id.0 - 1),
+                },
+            );
         }
     }
 }

@@ -34,9 +34,7 @@ impl Coordinator {
         let (barrier_kind, shown_kind) = (purpose.barrier_kind(), purpose.shown_kind());
         self.history
             .started(id, shown_kind, mode, self.now, self.tasks.plan());
-        if purpose.commits() {
-            self.tasks.cover(id);
-        }
+        self.tasks.cover(id);
         let quiesce_until = match mode {
             SnapshotMode::Quiesce { limit } => Some(self.now + limit + QUIESCE_GRACE),
             SnapshotMode::Aligned
@@ -111,9 +109,7 @@ impl Coordinator {
                 .acknowledged(id, &snapshot, SubtaskStats::default(), self.now);
             parts.subtasks.insert(snapshot.subtask, snapshot);
         }
-        if pending.purpose.commits() {
-            self.tasks.cover(id);
-        }
+        self.tasks.cover(id);
         pending.stage = Stage::Collecting { missing, parts };
         self.trigger_starters(id);
         self.on_maybe_all_in(id);

@@ -18,6 +18,8 @@ mod error;
 mod format;
 pub mod frame;
 pub mod native;
+#[cfg(test)]
+mod tests;
 
 pub use error::{CodecError, CodecErrorKind};
 pub use format::{TypeFormat, UnreadableError, decode_as, encode_as};

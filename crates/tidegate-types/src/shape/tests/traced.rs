@@ -60,7 +60,7 @@ struct Order {
     #[serde(rename = "type")]
     kind: Kind,
     #[serde(skip)]
-    cache: (),
+    _cache: (),
     #[serde(default)]
     note: Option<String>,
 }

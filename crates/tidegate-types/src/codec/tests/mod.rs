@@ -1,0 +1,3 @@
+mod changed_types;
+mod formats;
+mod hostile;

@@ -6,6 +6,7 @@ pub mod error;
 pub mod driver;
 pub mod gate;
 pub mod graph;
+pub mod master;
 pub mod operators;
 pub mod signal;
 pub mod source;

@@ -125,6 +125,13 @@ pub struct Section {
     pub location: Location,
 }
 
+impl Section {
+    /// A section whose bytes travel inside `_metadata`.
+    pub fn inline(head: SectionHead, bytes: Bytes) -> Self {
+        Self { head, crc: crc32c::crc32c(&bytes), location: Location::Inline(bytes) }
+    }
+}
+
 /// A piece of state before it is written: head and owned bytes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SectionBytes {

@@ -211,6 +211,8 @@ pub struct CutParts {
     pub id: CheckpointId,
     /// The newest checkpoint known complete.
     pub base: Option<CheckpointId>,
+    /// It is a savepoint: no later checkpoint may build on it.
+    pub savepoint: bool,
     /// State is written self-describing.
     pub canonical: bool,
     /// What stands unread in the chain is in-flight data of this snapshot.

@@ -4,5 +4,6 @@
 //! interrupts tasks whose step has lasted long ([`ticker`]), so that flushes and timers keep their time behind slow
 //! user code. The simulator is a driver of its own.
 
+pub mod pool;
 pub mod threads;
 pub mod ticker;

@@ -1,6 +1,6 @@
 //! The operator around a [`ProcessFunction`]: keys, hashes a pass ahead, states, timers.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -41,6 +41,7 @@ pub struct KeyedProcessOp<K, I, O, F, S> {
     /// Owners of these hashes had come further before the parallelism changed.
     floors: Vec<(HashRange, EventTime)>,
     finished: BTreeMap<CheckpointId, OperatorSnapshot>,
+    savepoints: BTreeSet<CheckpointId>,
     ahead: usize,
     hashes: Vec<u64>,
     wall_ms: EventTime,
@@ -64,6 +65,7 @@ where
             watermark: MIN_WATERMARK,
             floors: Vec::new(),
             finished: BTreeMap::new(),
+            savepoints: BTreeSet::new(),
             ahead: 0,
             hashes: Vec::new(),
             wall_ms: 0,
@@ -314,6 +316,9 @@ where
     fn cut(&mut self, parts: &mut CutParts) -> Result<(), OpError> {
         let encoding = if parts.canonical { Encoding::Canonical } else { Encoding::Native };
         let cut = Cut { id: parts.id, base: parts.base, encoding, now_ms: self.wall_ms };
+        if parts.savepoint {
+            self.savepoints.insert(parts.id);
+        }
         self.with_set(|set, declare| set.cut(cut, declare));
         let mut cx = SnapshotContext { id: parts.id, sections: Vec::new() };
         self.function.snapshot(&mut cx).map_err(|e| OpError::user(&self.uid, e))?;
@@ -353,10 +358,12 @@ where
     }
 
     fn decided(&mut self, id: CheckpointId, outcome: Outcome) -> Result<(), OpError> {
+        // No later checkpoint builds on a savepoint, so what it marked as written stays marked.
         let of_state = match outcome {
-            Outcome::Completed => StateOutcome::Completed,
-            Outcome::Aborted => StateOutcome::Aborted,
+            Outcome::Completed if !self.savepoints.remove(&id) => StateOutcome::Completed,
+            Outcome::Completed | Outcome::Aborted => StateOutcome::Aborted,
         };
+        self.savepoints.retain(|s| *s > id);
         self.finished.remove(&id);
         self.with_set(|set, declare| set.decided(id, of_state, declare));
         if outcome == Outcome::Completed {

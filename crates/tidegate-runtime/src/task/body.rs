@@ -56,6 +56,9 @@ pub trait Body: Send {
     /// All inputs have ended and nothing of them stands in the chain.
     fn has_ended(&self) -> bool;
 
+    /// Once ended: whether for good. False if the job is being stopped to go on later.
+    fn ends_for_good(&self) -> bool;
+
     /// Records queued and the capacity, over all gates.
     fn fill(&self) -> (u64, u64);
 

@@ -132,6 +132,7 @@ impl Task {
         let mut parts = CutParts {
             id,
             base: forwarded.base,
+            savepoint: forwarded.kind.is_savepoint(),
             canonical: matches!(
                 forwarded.kind,
                 CheckpointKind::Savepoint { format: SavepointFormat::Canonical, .. }

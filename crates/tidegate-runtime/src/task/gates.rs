@@ -30,6 +30,7 @@ pub struct GatePort<T> {
     first_channel: u32,
     in_chain: Option<(usize, u64)>,
     ended: usize,
+    drains: bool,
     record_bytes: u64,
 }
 
@@ -62,6 +63,7 @@ impl<T: Record> GatePort<T> {
             first_channel: 0,
             in_chain: None,
             ended: 0,
+            drains: true,
             record_bytes: 0,
         }
     }
@@ -95,6 +97,7 @@ impl<T: Record> GatePort<T> {
             Taken::Barrier(channel, barrier) => PortTaken::Barrier(self.global(channel), barrier),
             Taken::End(channel, drain) => {
                 self.ended += 1;
+                self.drains &= drain;
                 PortTaken::End(self.global(channel), ChainItem::End(channel, drain))
             }
         }
@@ -221,6 +224,10 @@ impl<T: Record> Body for GateBody<T> {
 
     fn has_ended(&self) -> bool {
         self.port.has_ended() && self.head.is_empty()
+    }
+
+    fn ends_for_good(&self) -> bool {
+        self.port.drains
     }
 
     fn fill(&self) -> (u64, u64) {
@@ -401,6 +408,10 @@ impl<A: Record, B: Record> Body for TwoGateBody<A, B> {
 
     fn has_ended(&self) -> bool {
         self.first.has_ended() && self.second.has_ended() && self.head.is_empty()
+    }
+
+    fn ends_for_good(&self) -> bool {
+        self.first.drains && self.second.drains
     }
 
     fn fill(&self) -> (u64, u64) {

@@ -43,8 +43,7 @@ struct SourceNode<T> {
     no_more: bool,
     asked: bool,
     wants: bool,
-    /// Ends that are already reported to the chain's ends.
-    emitted: u64,
+    drains: bool,
 }
 
 impl<T: Send + 'static> SourceBody<T> {
@@ -61,7 +60,7 @@ impl<T: Send + 'static> SourceBody<T> {
                 no_more: false,
                 asked: false,
                 wants: false,
-                emitted: 0,
+                drains: true,
             },
         }
     }
@@ -76,6 +75,7 @@ impl<T: Send + 'static> SourceNode<T> {
                     self.outlet.event(Event::Watermark(MAX_WATERMARK));
                 }
                 self.outlet.event(Event::End(drain));
+                self.drains = drain;
                 self.phase = Phase::Ended;
                 return Ok(BodyTaken::Element);
             }
@@ -92,7 +92,6 @@ impl<T: Send + 'static> SourceNode<T> {
         let poll =
             reader.poll(self.outlet.out(), &mut cx).map_err(|e| OpError::user(&self.meta.uid, e))?;
         let read = self.outlet.out().len() - before;
-        self.emitted += read as u64;
         pass.spend_run(read);
         let put_out = !self.outlet.out().is_empty();
         self.outlet.hand_on();
@@ -273,6 +272,10 @@ impl<T: Send + 'static> Body for SourceBody<T> {
 
     fn has_ended(&self) -> bool {
         self.head.phase == Phase::Ended && self.head.is_empty()
+    }
+
+    fn ends_for_good(&self) -> bool {
+        self.head.drains
     }
 
     fn fill(&self) -> (u64, u64) {

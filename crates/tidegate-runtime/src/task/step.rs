@@ -567,17 +567,12 @@ impl Task {
 
     fn settle(&mut self, id: CheckpointId, outcome: SnapshotOutcome) -> Result<(), OpError> {
         self.cuts.retain(|c| c.barrier.id != id);
-        let mut counts = true;
         if let Some(open) = self.open.remove(&id) {
             open.cancelled.store(true, Ordering::Release);
-            // A savepoint while the job runs on belongs to its owner, who may delete it: nothing is committed
-            // by it and no later checkpoint may build on it. To operators it is as if it hadn't been.
-            let kind = open.cut.map(|c| c.barrier.kind);
-            counts = !matches!(kind, Some(CheckpointKind::Savepoint { stop: false, .. }));
         }
         let outcome = match outcome {
-            SnapshotOutcome::Completed if counts => Outcome::Completed,
-            SnapshotOutcome::Completed | SnapshotOutcome::Aborted | SnapshotOutcome::Unknown => {
+            SnapshotOutcome::Completed => Outcome::Completed,
+            SnapshotOutcome::Aborted | SnapshotOutcome::Unknown => {
                 self.body.drop_captures(id);
                 Outcome::Aborted
             }
@@ -600,7 +595,9 @@ impl Task {
         self.body.chain().control(Control::Flush, now);
         self.metrics.set_status(TaskStatus::Ended);
         self.ended = Some(now);
-        if self.settings.awaits_last_checkpoint {
+        // A job that is being stopped to go on later has its last checkpoint already, and must not get one that
+        // says that everything is over.
+        if self.settings.awaits_last_checkpoint && self.body.ends_for_good() {
             self.outbox.send(FromTask::AwaitingLastCheckpoint);
         } else {
             self.may_finish = true;

@@ -1,0 +1,67 @@
+//! Why a job ended badly, by what its owner should do.
+
+use tidegate_protocol::coordinator::FailureRecord;
+use tidegate_storage::StorageError;
+
+use crate::error::BoxError;
+
+/// A job's final error.
+#[derive(Debug, thiserror::Error)]
+pub enum JobError {
+    /// The checkpoint store refused or failed at the start; nothing was touched.
+    #[error("the checkpoint store can't be used: {0}")]
+    Store(#[from] StorageError),
+    /// The snapshot doesn't fit the job, or can't be read.
+    #[error("the snapshot {snapshot} can't be restored: {reason}")]
+    Restore {
+        /// Which snapshot.
+        snapshot: String,
+        /// Why and what to do.
+        reason: String,
+    },
+    /// A sink's unfinished output could not be made to agree with the snapshot.
+    #[error("sink `{uid}` can't be settled before the start: {reason}")]
+    Settle {
+        /// The sink.
+        uid: String,
+        /// Why.
+        reason: String,
+    },
+    /// A source's splits can't be enumerated.
+    #[error("source `{uid}`: {reason}")]
+    Source {
+        /// The source.
+        uid: String,
+        /// Why.
+        reason: String,
+    },
+    /// A task failed and was not, or not again, restarted.
+    #[error("{error}{}", after(.restarts))]
+    Task {
+        /// The whole chain of causes.
+        error: String,
+        /// How often the job was restarted before.
+        restarts: u32,
+    },
+    /// Checkpoints failed more often than is tolerated.
+    #[error("checkpoints fail: {}", record(.0))]
+    Checkpoints(Box<FailureRecord>),
+    /// Another process leads the job now.
+    #[error("another process took this job over (met at checkpoint {0}); this one has stopped and touched nothing since")]
+    Deposed(tidegate_types::CheckpointId),
+    /// A task could not be made.
+    #[error("the job can't be deployed: {0}")]
+    Deploy(BoxError),
+}
+
+fn after(restarts: &u32) -> String {
+    match restarts {
+        0 => String::new(),
+        1 => " (after one restart)".to_owned(),
+        n => format!(" (after {n} restarts)"),
+    }
+}
+
+fn record(record: &FailureRecord) -> String {
+    format!("{record}. {}", record.remedy())
+}

@@ -6,4 +6,5 @@
 pub mod barrier;
 pub mod coordinator;
 pub mod message;
+pub mod restart;
 pub mod subtask;

@@ -6,5 +6,6 @@
 pub mod barrier;
 pub mod coordinator;
 pub mod message;
+pub mod oracle;
 pub mod restart;
 pub mod subtask;

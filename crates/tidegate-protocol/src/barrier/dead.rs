@@ -49,6 +49,11 @@ impl DeadIds {
         }
     }
 
+    /// The greatest one; 0 if there is none.
+    pub(super) fn newest(&self) -> CheckpointId {
+        self.ids.last_key_value().map(|(id, _)| *id).unwrap_or_default()
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.ids.is_empty()
     }

@@ -1,5 +1,6 @@
 //! The handler: events in, actions out, over all channels of one task.
 
+use std::hash::{Hash, Hasher};
 use std::time::Duration;
 
 use tidegate_types::{Barrier, ChannelIndex, CheckpointId, EdgeKind, Nanos, SnapshotMode};
@@ -138,6 +139,19 @@ impl BarrierHandler {
             .map(|(at, _)| channel_index(at))
     }
 
+    /// The highest checkpoint of which this task ever heard by a barrier, a trigger or an abort; 0 if none. A new
+    /// coordinator uses none up to it.
+    pub fn newest_seen(&self) -> CheckpointId {
+        let channels = self.channels.iter().map(|c| c.newest).max().unwrap_or_default();
+        let pending = self.pending.last().map(Pending::id).unwrap_or_default();
+        let decided = CheckpointId(self.oldest_pending.0.saturating_sub(1));
+        channels
+            .max(pending)
+            .max(decided)
+            .max(self.last_cut)
+            .max(self.dead.newest())
+    }
+
     /// Takes note of an event and appends what is to be done about it.
     ///
     /// # Panics
@@ -249,17 +263,17 @@ impl BarrierHandler {
         let detail = || format!("a cancel marker came in channel {channel}");
         if let Some(at) = self.find(id) {
             self.abort(at, Cause::Local(DeclineReason::CancelMarker, detail()), out);
-        } else if self.dead.get(id).is_some() || id > self.last_cut {
+        } else if self.dead.get(id).is_some() || (id > self.last_cut && !self.is_passed(id)) {
             self.bury(id, DeclineReason::CancelMarker, detail, out);
         }
         // Else it was cut here, captures and all, or never got here before a higher one was: nobody below waits
-        // for a marker, for both the barrier and the higher one went out.
+        // for a marker, for the barrier or the higher one went out. Or it is decided and forgotten.
     }
 
     fn on_aborted(&mut self, id: CheckpointId, out: &mut Vec<BarrierAction>) {
         if let Some(at) = self.find(id) {
             self.abort(at, Cause::Coordinator, out);
-        } else if self.dead.get(id).is_none() && id > self.last_cut {
+        } else if self.dead.get(id).is_none() && id > self.last_cut && !self.is_passed(id) {
             self.dead.insert(id, Marker::Owed);
         }
     }
@@ -342,10 +356,19 @@ impl BarrierHandler {
             self.abort(0, Cause::Local(DeclineReason::Subsumed, detail), out);
         }
         if !self.dead.is_empty() {
-            let open = self.channels.iter().filter(|c| c.ending != Ending::Reached);
-            let seen = open.map(|c| c.newest).min().unwrap_or(CheckpointId(u64::MAX));
-            self.dead.forget(to, seen);
+            self.dead.forget(to, self.seen_everywhere());
         }
+    }
+
+    /// No barrier up to this id can be announced any more.
+    fn seen_everywhere(&self) -> CheckpointId {
+        let open = self.channels.iter().filter(|c| c.ending != Ending::Reached);
+        open.map(|c| c.newest).min().unwrap_or(CheckpointId(u64::MAX))
+    }
+
+    /// Whether it is decided and nothing more of it can come but stray cancel markers.
+    fn is_passed(&self, id: CheckpointId) -> bool {
+        id < self.oldest_pending && id <= self.seen_everywhere()
     }
 
     /// The pending checkpoint of a barrier that wasn't seen before in its channel, or nothing if that is dead.
@@ -615,6 +638,30 @@ impl BarrierHandler {
 
     fn find(&self, id: CheckpointId) -> Option<usize> {
         self.pending.iter().position(|p| p.id() == id)
+    }
+
+    /// Feeds what the handler knows of one channel: a search over tasks whose channels are interchangeable tells
+    /// states apart by these, in any order, and by [`Self::hash_common`].
+    pub(crate) fn hash_channel(&self, at: usize, state: &mut impl Hasher) {
+        self.channels[at].hash(state);
+        for pending in &self.pending {
+            match &pending.progress {
+                Progress::Collecting(collecting) => collecting.arrivals[at].hash(state),
+                Progress::Capturing(capturing) => capturing.open[at].hash(state),
+            }
+        }
+    }
+
+    /// Feeds what the handler knows beside [`Self::hash_channel`]; times aside.
+    pub(crate) fn hash_common(&self, state: &mut impl Hasher) {
+        (self.last_cut, self.oldest_pending, &self.dead).hash(state);
+        for pending in &self.pending {
+            pending.barrier.hash(state);
+            match &pending.progress {
+                Progress::Collecting(collecting) => (0u8, collecting.urgency).hash(state),
+                Progress::Capturing(_) => 1u8.hash(state),
+            }
+        }
     }
 
     /// What holds between events.

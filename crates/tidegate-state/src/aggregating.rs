@@ -1,15 +1,12 @@
 //! An accumulator per key.
 
-use crate::context::KeyContext;
-use crate::describe::{Formats, StateDescription};
-use crate::error::StateError;
-use crate::keyed::{Cut, KeyedTable, Outcome, Progress, StateMetrics, StateSetup};
-use crate::snapshot::StateSnapshot;
-use crate::ttl::Ttl;
-use std::marker::PhantomData;
-use tidegate_types::CheckpointId;
 use tidegate_types::codec::{Key, Record};
-use tidegate_types::snapshot::SectionHead;
+
+use crate::cell::Plain;
+use crate::context::KeyContext;
+use crate::core::{Declared, impl_keyed_table};
+use crate::describe::StateKind;
+use crate::ttl::Ttl;
 
 /// How values are aggregated: the counterpart of Flink's `AggregateFunction`.
 pub trait Aggregate: Send {
@@ -19,88 +16,92 @@ pub trait Aggregate: Send {
     type Accumulator: Record;
     /// What is read.
     type Output;
+
     /// An accumulator of nothing.
     fn create(&self) -> Self::Accumulator;
+
     /// Adds a value.
     fn add(&self, accumulator: &mut Self::Accumulator, value: Self::Input);
+
     /// The result so far.
     fn result(&self, accumulator: &Self::Accumulator) -> Self::Output;
+
     /// Adds another accumulator.
     fn merge(&self, into: &mut Self::Accumulator, other: Self::Accumulator);
 }
-/// An accumulator per key.
-pub struct AggregatingState<K, A: Aggregate> {
+
+/// An accumulator per key: Flink's `AggregatingState`.
+///
+/// # Panics
+/// As [`crate::ValueState`].
+pub struct AggregatingState<K: Key, A: Aggregate> {
+    state: Declared<K, Plain<A::Accumulator>>,
     aggregate: A,
-    ttl: Option<Ttl>,
-    _types: PhantomData<fn() -> (K, A::Accumulator)>,
 }
-impl<K, A: Aggregate> AggregatingState<K, A> {
+
+impl<K: Key, A: Aggregate> AggregatingState<K, A> {
     /// An undeclared state.
     pub fn new(aggregate: A) -> Self {
         Self {
+            state: Declared::new(StateKind::Aggregating, None),
             aggregate,
-            ttl: None,
-            _types: PhantomData,
         }
     }
+
     /// An undeclared state whose accumulators expire.
     pub fn with_ttl(aggregate: A, ttl: Ttl) -> Self {
         Self {
-            ttl: Some(ttl),
-            ..Self::new(aggregate)
+            state: Declared::new(StateKind::Aggregating, Some(ttl)),
+            aggregate,
         }
     }
-}
-#[allow(unused_variables)]
-impl<K: Key, A: Aggregate> AggregatingState<K, A> {
+
     /// The key's result so far.
+    #[inline]
     pub fn get(&mut self, at: KeyContext<'_, K>) -> Option<A::Output> {
-        crate::pending()
+        let core = self.state.core();
+        let slot = core.find(at)?;
+        Some(self.aggregate.result(&core.cell(slot).0))
     }
+
     /// Adds a value to the key's accumulator.
+    #[inline]
     pub fn add(&mut self, at: KeyContext<'_, K>, value: A::Input) {
-        crate::pending()
+        let core = self.state.core();
+        let slot = core.find_or_insert(at, || Plain(self.aggregate.create()));
+        self.aggregate.add(&mut core.cell_mut(slot).0, value);
     }
-    /// Merges an accumulator into the key's.
+
+    /// Merges an accumulator into the key's; the first becomes it.
     pub fn merge(&mut self, at: KeyContext<'_, K>, other: A::Accumulator) {
-        crate::pending()
+        let core = self.state.core();
+        match core.find_mut(at) {
+            Some(slot) => self.aggregate.merge(&mut core.cell_mut(slot).0, other),
+            None => {
+                core.insert(at, Plain(other));
+            }
+        }
     }
+
     /// Removes and returns the key's accumulator.
     pub fn take(&mut self, at: KeyContext<'_, K>) -> Option<A::Accumulator> {
-        crate::pending()
+        self.state.core().remove(at).map(|cell| cell.0)
     }
+
     /// Removes the key's accumulator.
     pub fn clear(&mut self, at: KeyContext<'_, K>) {
         drop(self.take(at));
     }
+
+    /// Keys with an accumulator, expired ones included.
+    pub fn len(&self) -> u64 {
+        self.state.core_ref().table.len()
+    }
+
+    /// Whether no key has an accumulator.
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
 }
 
-impl<K: Key, A: Aggregate> KeyedTable<K> for AggregatingState<K, A> {
-    fn describe(&self, _: &Formats) -> StateDescription {
-        crate::pending()
-    }
-    fn open(&mut self, _: &str, _: &StateSetup) -> Result<(), StateError> {
-        crate::pending()
-    }
-    fn prefetch(&self, _: &[u64]) {
-        crate::pending()
-    }
-    fn cut(&mut self, _: Cut) {
-        crate::pending()
-    }
-    fn sweep(&mut self, _: &mut dyn FnMut() -> bool) -> Progress {
-        crate::pending()
-    }
-    fn take_finished(&mut self) -> Option<StateSnapshot> {
-        crate::pending()
-    }
-    fn decided(&mut self, _: CheckpointId, _: Outcome) {
-        crate::pending()
-    }
-    fn restore(&mut self, _: &SectionHead, _: &[u8]) -> Result<u64, StateError> {
-        crate::pending()
-    }
-    fn metrics(&self) -> StateMetrics {
-        crate::pending()
-    }
-}
+impl_keyed_table!([K: Key, A: Aggregate] AggregatingState<K, A>);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_types::codec::{Record, TypeFormat};
 use tidegate_types::shape::Shape;
-use tidegate_types::snapshot::Encoding;
+use tidegate_types::snapshot::{Encoding, SectionKind};
 
 use crate::ttl::Ttl;
 
@@ -33,6 +33,35 @@ pub enum StateKind {
     ListUnion = 8,
     /// A map that is the same in every subtask.
     Broadcast = 9,
+}
+
+impl StateKind {
+    /// The kind with this number in a section's head.
+    pub(crate) fn from_code(code: u8) -> Option<Self> {
+        Some(match code {
+            1 => Self::Value,
+            2 => Self::List,
+            3 => Self::Map,
+            4 => Self::Reducing,
+            5 => Self::Aggregating,
+            6 => Self::Timers,
+            7 => Self::ListSplit,
+            8 => Self::ListUnion,
+            9 => Self::Broadcast,
+            _ => return None,
+        })
+    }
+
+    /// How a snapshot files sections of this kind.
+    pub fn section(self) -> SectionKind {
+        match self {
+            Self::Value | Self::List | Self::Map | Self::Reducing | Self::Aggregating => SectionKind::Keyed,
+            Self::Timers => SectionKind::Timers,
+            Self::ListSplit => SectionKind::ListSplit,
+            Self::ListUnion => SectionKind::ListUnion,
+            Self::Broadcast => SectionKind::Broadcast,
+        }
+    }
 }
 
 impl fmt::Display for StateKind {

@@ -5,19 +5,29 @@
 //! Does not own: threads, clocks, files. Read [`states`] for how state is declared, then [`keyed`].
 
 pub mod aggregating;
+mod apart;
 pub mod broadcast;
+mod cell;
+#[cfg(feature = "conformance")]
+pub mod conformance;
 pub mod context;
+mod core;
+mod cuts;
 pub mod describe;
 pub mod error;
 pub mod keyed;
 pub mod list;
 pub mod map;
 pub mod operator;
+mod operator_core;
 pub mod operator_list;
 pub mod reducing;
+mod section;
 pub mod set;
+mod shapes;
 pub mod snapshot;
 pub mod states;
+mod table;
 pub mod timers;
 pub mod ttl;
 pub mod value;
@@ -39,8 +49,3 @@ pub use states::{StateVisitor, States};
 pub use timers::{DueTimer, Timers};
 pub use ttl::{Ttl, TtlUpdate, TtlVisibility};
 pub use value::ValueState;
-
-#[cold]
-fn pending() -> ! {
-    panic!("state is declared here and not built yet")
-}

@@ -1,16 +1,33 @@
 //! What a state hands over for a cut: owned bytes, to be put in order away from the task's thread.
 
+use bytes::Bytes;
 use tidegate_types::CheckpointId;
-use tidegate_types::snapshot::SectionBytes;
+use tidegate_types::key_group::HashRange;
+use tidegate_types::shape::Shape;
+use tidegate_types::snapshot::{Encoding, SectionBytes, SectionHead, SectionKind};
 
-use crate::error::StateError;
+use crate::cuts::{Buffer, CHUNK_CANONICAL, ChunkRef};
+use crate::error::{StateError, StatePlace};
+use crate::section::{self, Traits};
+
+/// Sections are cut at the first chunk boundary after this many bytes, so that a rescaled restore skips most of what
+/// it doesn't need, and nobody ever holds a large state twice.
+const SECTION_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What one state contributes to one snapshot. `Send` and free of the state's types: a pool orders and writes it.
 #[derive(Debug)]
 pub struct StateSnapshot {
-    id: CheckpointId,
-    size_bytes: u64,
-    records: u64,
+    pub(crate) id: CheckpointId,
+    pub(crate) place: StatePlace,
+    pub(crate) section: SectionKind,
+    pub(crate) traits: Traits,
+    /// The hashes of the subtask; `None` for an operator state.
+    pub(crate) hashes: Option<HashRange>,
+    /// What the cut asked for.
+    pub(crate) encoding: Encoding,
+    /// For native sections.
+    pub(crate) shapes: Vec<Shape>,
+    pub(crate) content: Result<Buffer, StateError>,
 }
 
 impl StateSnapshot {
@@ -19,21 +36,117 @@ impl StateSnapshot {
         self.id
     }
 
+    /// The state's name.
+    pub fn name(&self) -> &str {
+        &self.place.name
+    }
+
     /// Bytes of encoded entries.
     pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
+        self.content.as_ref().map_or(0, |buffer| buffer.bytes)
     }
 
     /// Entries.
     pub fn records(&self) -> u64 {
-        self.records
+        self.content.as_ref().map_or(0, |buffer| buffer.records)
     }
 
-    /// Puts everything in hash order: sections of about 16 MiB each, at least one even if the state is empty.
+    /// Puts everything in hash order: sections of about 16 MiB each, at least one even if the state is empty. Sections
+    /// of a keyed state cover the subtask's hashes without a gap.
     ///
     /// # Errors
     /// If a value could not be encoded when its block was preserved. The snapshot is then lost, the state isn't.
     pub fn into_sections(self) -> Result<Vec<SectionBytes>, StateError> {
-        crate::pending()
+        let Self {
+            place,
+            section,
+            traits,
+            hashes,
+            encoding,
+            shapes,
+            content,
+            ..
+        } = self;
+        let Buffer {
+            segments, mut chunks, ..
+        } = content?;
+        // Stable: the parts of a collection were written in order and follow the block that names their key.
+        chunks.sort_by_key(|chunk| {
+            (
+                chunk.hashes.first,
+                chunk.hashes.last == chunk.hashes.first,
+                chunk.ordinal,
+            )
+        });
+        let bytes_of = |chunk: &ChunkRef| -> &[u8] {
+            let start = chunk.offset as usize;
+            &segments[chunk.segment as usize][start..start + chunk.len as usize]
+        };
+        let groups = group_chunks(&chunks);
+        let mut from = hashes.map(|range| range.first);
+        let mut sections = Vec::with_capacity(groups.len());
+        for group in groups {
+            let next = chunks.get(group.end);
+            let group = &chunks[group];
+            let covered = hashes
+                .zip(from)
+                .map(|(range, first)| covered(range, first, group, next.is_none()));
+            // Parts of a collection may come after the section of the block around them: both cover its hashes.
+            from = covered
+                .zip(next)
+                .map(|(range, next)| next.hashes.first.min(range.last.saturating_add(1)));
+            let native = match group.is_empty() {
+                true => encoding == Encoding::Native,
+                false => group.iter().any(|chunk| chunk.flags & CHUNK_CANONICAL == 0),
+            };
+            let head = SectionHead {
+                uid: place.uid.clone(),
+                kind: section.clone(),
+                name: place.name.clone(),
+                hashes: covered,
+                encoding: if native {
+                    Encoding::Native
+                } else {
+                    Encoding::Canonical
+                },
+                shapes: if native { shapes.clone() } else { Vec::new() },
+                records: group.iter().map(|chunk| u64::from(chunk.entries)).sum(),
+            };
+            sections.push(SectionBytes {
+                head,
+                bytes: Bytes::from(section::write(traits, group, bytes_of)),
+            });
+        }
+        Ok(sections)
     }
+}
+
+/// The hashes of a section that begins at `first`; the last one goes on to the end of the subtask's range.
+fn covered(range: HashRange, first: u64, group: &[ChunkRef], is_last: bool) -> HashRange {
+    let reached = group
+        .iter()
+        .map(|chunk| chunk.hashes.last)
+        .max()
+        .unwrap_or(range.last);
+    HashRange {
+        first,
+        last: if is_last { range.last } else { reached },
+    }
+}
+
+/// Consecutive runs of about [`SECTION_BYTES`]; one empty run if there are no chunks.
+fn group_chunks(chunks: &[ChunkRef]) -> Vec<std::ops::Range<usize>> {
+    let mut groups = Vec::new();
+    let (mut start, mut bytes) = (0, 0);
+    for (at, chunk) in chunks.iter().enumerate() {
+        bytes += u64::from(chunk.len);
+        if bytes >= SECTION_BYTES {
+            groups.push(start..at + 1);
+            (start, bytes) = (at + 1, 0);
+        }
+    }
+    if start < chunks.len() || groups.is_empty() {
+        groups.push(start..chunks.len());
+    }
+    groups
 }

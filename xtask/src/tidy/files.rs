@@ -92,12 +92,12 @@ pub fn line_width(tree: &Tree, report: &mut Report) {
     }
 }
 
-/// Each module begins with what it is for.
+/// Each module begins with what it is for; files of tests are named after what they test.
 pub fn module_headers(tree: &Tree, report: &mut Report) {
-    for (path, file, _) in tree.rust() {
+    for (path, file, rust) in tree.rust() {
         let in_source =
             path.starts_with("xtask/src/") || (path.starts_with("crates/") && path.contains("/src/"));
-        if in_source && !file.text.starts_with("//! ") {
+        if in_source && !rust.is_test(1) && !file.text.starts_with("//! ") {
             report.line(
                 path,
                 1,
@@ -178,6 +178,7 @@ mod tests {
             ("crates/a/src/lib.rs", "//! A.\n"),
             ("crates/a/src/b.rs", "use a;\n//! B.\n"),
             ("crates/a/tests/c.rs", "use a;\n"),
+            ("crates/a/src/b/tests.rs", "use a;\n"),
         ];
         assert_eq!(said(module_headers, &files).len(), 1);
     }

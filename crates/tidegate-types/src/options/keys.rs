@@ -107,9 +107,9 @@ declare! {
     group "Checkpoints" {
         CHECKPOINT_INTERVAL: Option<Duration> = "execution.checkpointing.interval" {
             default: Value("off"),
-            range: "at least 1 ms" => |d: &Option<Duration>| d.is_none_or(|d| d >= MS),
+            range: "at least 10 ms" => |d: &Option<Duration>| d.is_none_or(|d| d >= 10 * MS),
             meaning: "Time from one periodic checkpoint's trigger to the next. Off: only when asked for.",
-            flink: Flink::Differs("`off` is written out; Flink's minimum is 10 ms."),
+            flink: Flink::Differs("`off` is ours; in Flink unset means that."),
         }
         CHECKPOINT_MODE: CheckpointingMode = "execution.checkpointing.mode" {
             default: Value("exactly-once"),
@@ -139,9 +139,9 @@ declare! {
         }
         CHECKPOINT_TIMEOUT: Duration = "execution.checkpointing.timeout" {
             default: Value("10 min"),
-            range: "at least 1 ms" => |d| *d >= MS,
+            range: "at least 10 ms" => |d| *d >= 10 * MS,
             meaning: "How long a checkpoint may take before it is aborted.",
-            flink: Flink::Differs("Flink's minimum is 10 ms."),
+            flink: Flink::Same,
         }
         MIN_PAUSE: Duration = "execution.checkpointing.min-pause" {
             default: Value("0 ms"),
@@ -207,6 +207,12 @@ declare! {
             range: "at most 256 mb" => |size| *size <= MemorySize::mib(256),
             meaning: "Bytes of all subtasks' state inside one `_metadata`; what comes after goes into files.",
             flink: Flink::None,
+        }
+        CHECKPOINT_HISTORY: u32 = "web.checkpoints.history" {
+            default: Value("10"),
+            range: "from 1 to 10000" => |n| (1..=10_000).contains(n),
+            meaning: "Checkpoints, failed ones included, that REST interface and web page remember.",
+            flink: Flink::Same,
         }
     }
     group "Restarts" {

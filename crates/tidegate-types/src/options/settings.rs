@@ -92,6 +92,8 @@ pub struct CheckpointSettings {
     pub inline_threshold: MemorySize,
     /// All state in one `_metadata`.
     pub inline_total: MemorySize,
+    /// Checkpoints that are remembered for people, at least one.
+    pub history_size: u32,
 }
 
 /// What happens after a failure.
@@ -266,6 +268,7 @@ fn checkpoints(c: &Configuration, problems: &mut Vec<OptionError>) -> Checkpoint
         after_tasks_finish: c.get(&keys::AFTER_TASKS_FINISH),
         inline_threshold: c.get(&keys::INLINE_THRESHOLD),
         inline_total: c.get(&keys::INLINE_TOTAL),
+        history_size: c.get(&keys::CHECKPOINT_HISTORY),
     }
 }
 

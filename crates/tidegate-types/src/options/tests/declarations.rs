@@ -70,6 +70,7 @@ fn every_option_is_read_into_the_settings() {
         "execution.checkpointing.checkpoints-after-tasks-finish" => "false",
         "execution.state-recovery.new-lineage" => "true",
         "restart-strategy.exponential-delay.jitter-factor" => "0.5",
+        "execution.checkpointing.interval" | "execution.checkpointing.timeout" => "70 ms",
         _ => "7",
     };
     // What an option needs set besides, for the settings to hold its value.

@@ -30,7 +30,7 @@ fn a_bad_value_says_what_was_expected() {
     assert_eq!(
         problem_of("execution.checkpointing.timeout: 10 parsecs"),
         "`execution.checkpointing.timeout` = `10 parsecs` (job.yaml:1): \
-         expected a duration such as `500 ms`, `10 min` or `PT1H30M`, at least 1 ms"
+         expected a duration such as `500 ms`, `10 min` or `PT1H30M`, at least 10 ms"
     );
     assert_eq!(
         problem_of("execution.checkpointing.externalized-checkpoint-retention: NO"),

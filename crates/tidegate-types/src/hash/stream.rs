@@ -6,10 +6,10 @@
 
 use xxhash_rust::xxh3::{Xxh3Default, xxh3_64};
 
+use super::short::{SHORT_TEXT_BYTES, hash_of_short_text};
+
 /// The longest stream that is hashed in one shot: where XXH3 switches to its long form.
 pub(super) const ONE_SHOT_BYTES: usize = 240;
-/// A string of up to this many bytes is hashed from a buffer that is cheap to clear.
-const SHORT_TEXT_BYTES: usize = 24;
 /// The length in front of strings, bytes and sequences.
 const LEN_BYTES: usize = 8;
 
@@ -71,22 +71,23 @@ impl Stream {
 #[inline]
 pub(super) fn hash_of_text(text: &[u8]) -> u64 {
     if text.len() <= SHORT_TEXT_BYTES {
-        in_one_shot::<{ LEN_BYTES + SHORT_TEXT_BYTES }>(text)
-    } else if text.len() <= ONE_SHOT_BYTES - LEN_BYTES {
-        in_one_shot::<ONE_SHOT_BYTES>(text)
+        hash_of_short_text(text)
     } else {
-        let mut long = Xxh3Default::new();
-        long.update(&(text.len() as u64).to_le_bytes());
-        long.update(text);
-        long.digest()
+        hash_of_long_text(text)
     }
 }
 
-#[inline]
-fn in_one_shot<const N: usize>(text: &[u8]) -> u64 {
-    let mut buffer = [0; N];
+fn hash_of_long_text(text: &[u8]) -> u64 {
+    let len = (text.len() as u64).to_le_bytes();
     let end = LEN_BYTES + text.len();
-    buffer[..LEN_BYTES].copy_from_slice(&(text.len() as u64).to_le_bytes());
-    buffer[LEN_BYTES..end].copy_from_slice(text);
-    xxh3_64(&buffer[..end])
+    if end <= ONE_SHOT_BYTES {
+        let mut buffer = [0; ONE_SHOT_BYTES];
+        buffer[..LEN_BYTES].copy_from_slice(&len);
+        buffer[LEN_BYTES..end].copy_from_slice(text);
+        return xxh3_64(&buffer[..end]);
+    }
+    let mut long = Xxh3Default::new();
+    long.update(&len);
+    long.update(text);
+    long.digest()
 }

@@ -142,6 +142,18 @@ fn short_paths_agree_with_the_reference() {
     }
 }
 
+#[test]
+fn texts_of_every_length_agree_with_the_reference() {
+    let text: String = (0..400u32)
+        .map(|i| char::from(b'!' + (i * 37 % 90) as u8))
+        .collect();
+    for len in 0..text.len() {
+        let mut stream = Vec::from((len as u64).to_le_bytes());
+        stream.extend(&text.as_bytes()[..len]);
+        assert_eq!(hash(&text[..len]), xxh3_64(&stream), "{len} bytes");
+    }
+}
+
 struct Endless;
 
 impl Serialize for Endless {

@@ -145,10 +145,10 @@ impl<'e, 'a> Serializer for &'e mut Encoder<'a> {
         let [.., b3, b2, b1, b0] = v.to_be_bytes();
         match v {
             0.. => return self.serialize_u64(v as u64),
-            -0x20.. => self.out.push(b0),
-            -0x80.. => self.out.extend([0xd0, b0]),
-            -0x8000.. => self.out.extend([0xd1, b1, b0]),
-            -0x8000_0000.. => self.out.extend([0xd2, b3, b2, b1, b0]),
+            -0x20..=-1 => self.out.push(b0),
+            -0x80..=-0x21 => self.out.extend([0xd0, b0]),
+            -0x8000..=-0x81 => self.out.extend([0xd1, b1, b0]),
+            -0x8000_0000..=-0x8001 => self.out.extend([0xd2, b3, b2, b1, b0]),
             _ => {
                 self.out.push(0xd3);
                 self.out.extend(v.to_be_bytes());
@@ -176,10 +176,10 @@ impl<'e, 'a> Serializer for &'e mut Encoder<'a> {
     fn serialize_u64(self, v: u64) -> Result<(), CodecError> {
         let [.., b3, b2, b1, b0] = v.to_be_bytes();
         match v {
-            ..0x80 => self.out.push(b0),
-            ..0x100 => self.out.extend([0xcc, b0]),
-            ..0x1_0000 => self.out.extend([0xcd, b1, b0]),
-            ..0x1_0000_0000 => self.out.extend([0xce, b3, b2, b1, b0]),
+            0..=0x7f => self.out.push(b0),
+            0x80..=0xff => self.out.extend([0xcc, b0]),
+            0x100..=0xffff => self.out.extend([0xcd, b1, b0]),
+            0x1_0000..=0xffff_ffff => self.out.extend([0xce, b3, b2, b1, b0]),
             _ => {
                 self.out.push(0xcf);
                 self.out.extend(v.to_be_bytes());

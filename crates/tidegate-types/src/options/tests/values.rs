@@ -114,7 +114,7 @@ proptest! {
 
     #[test]
     fn sizes_survive_their_notation(bytes in any::<u64>(), shift in 0u32..64) {
-        let size = MemorySize(bytes >> shift << shift / 2);
+        let size = MemorySize((bytes >> shift) << (shift / 2));
         prop_assert_eq!(MemorySize::parse(&size.render()), Some(size));
     }
 

@@ -186,6 +186,12 @@ impl Model {
         !self.queues[channel].blocked && !self.queues[channel].items.is_empty()
     }
 
+    /// Whether a barrier or the end can be taken, with the records before it.
+    pub fn can_take_marker(&self, channel: usize) -> bool {
+        let queue = &self.queues[channel];
+        !queue.blocked && queue.items.iter().any(|i| !matches!(i, Item::Record(_)))
+    }
+
     /// Whether an announcement of the channel waits.
     pub fn can_announce(&self, channel: usize) -> bool {
         !self.queues[channel].notes.is_empty()
@@ -302,6 +308,20 @@ impl Model {
                 self.tell(BarrierEvent::End(index(channel)))
             }
         }
+    }
+
+    /// Takes the channel's next barrier or end, and the records before it.
+    ///
+    /// # Errors
+    /// If the handler's answer is wrong.
+    ///
+    /// # Panics
+    /// If the channel is blocked or has neither.
+    pub fn take_marker(&mut self, channel: usize) -> Result<(), Violation> {
+        while matches!(self.queues[channel].items.front(), Some(Item::Record(_))) {
+            self.take(channel)?;
+        }
+        self.take(channel)
     }
 
     /// Delivers a trigger by message.

@@ -24,6 +24,16 @@ impl<T> Default for OutBatch<T> {
 }
 
 impl<T> OutBatch<T> {
+    /// An output that wants so many records: for driving a reader or an operator by hand, in a connector's tests.
+    pub fn with_room(records: usize) -> Self {
+        Self { limit: records, ..Self::default() }
+    }
+
+    /// The records put out, with their times; watermarks and side outputs are dropped.
+    pub fn into_batch(mut self) -> Batch<T> {
+        self.take_batch().unwrap_or_default()
+    }
+
     /// Puts out one record with the event time of the record it was made from, if that has one.
     #[inline]
     pub fn push(&mut self, value: T, time: Option<EventTime>) {

@@ -82,6 +82,7 @@ impl MakeContext<'_> {
             attempt: self.attempt,
             epoch: self.epoch,
             lineage: self.lineage,
+            restored: None,
             wall_ms: 0,
         }
     }

@@ -230,6 +230,7 @@ impl StoreWorker {
                 attempt: attempt.number,
                 epoch: attempt.epoch,
                 lineage: attempt.lineage,
+                restored: snapshot.map(Snapshot::id),
                 wall_ms: 0,
             };
             if let Some(mut committer) = (sink.committer)(cx).map_err(fail)? {

@@ -31,6 +31,8 @@ pub struct SinkContext {
     /// Which line of history output belongs to. It changes when the job restarts from an older snapshot than was
     /// committed, on the user's word.
     pub lineage: u64,
+    /// Of a committer: the checkpoint that the attempt goes on from, `None` if it starts fresh. Writers don't learn it.
+    pub restored: Option<CheckpointId>,
     /// Processing time when it was made.
     pub wall_ms: EventTime,
 }

@@ -7,8 +7,8 @@
 //! these samples let the caller check that `Serialize` agrees before the type is trusted with state.
 //!
 //! Owns: the passes, and what to try when a type refuses an invented value. `graph` holds what has been seen,
-//! `walk` is the deserializer, `build` spells the graph out as a [`Shape`]. The idea of tracing is that of the
-//! `serde-reflection` crate.
+//! `tracer` where the current pass stands and what it chose, `walk` is the deserializer, `build` spells the graph
+//! out as a [`Shape`]. The idea of tracing is that of the `serde-reflection` crate.
 
 use std::any::type_name;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -20,10 +20,12 @@ use super::{Shape, ShapeError, ShapeErrorReason};
 mod build;
 mod graph;
 mod invent;
+mod tracer;
 mod walk;
 
 use graph::NodeId;
-use walk::{Fault, Tracer, Walk};
+use tracer::{Fault, Tracer};
+use walk::Walk;
 
 /// A bound on passes. Each one sees something new or rules something out, so a type that needs more has
 /// thousands of variants.

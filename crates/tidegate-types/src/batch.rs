@@ -22,7 +22,11 @@ pub struct Batch<T> {
 impl<T> Batch<T> {
     /// Records without time or key.
     pub fn of(values: Vec<T>) -> Self {
-        Self { values, times: None, hashes: None }
+        Self {
+            values,
+            times: None,
+            hashes: None,
+        }
     }
 
     /// How many records.
@@ -38,7 +42,11 @@ impl<T> Batch<T> {
 
 impl<T> Default for Batch<T> {
     fn default() -> Self {
-        Self { values: Vec::new(), times: None, hashes: None }
+        Self {
+            values: Vec::new(),
+            times: None,
+            hashes: None,
+        }
     }
 }
 

@@ -18,7 +18,10 @@ pub struct HashRange {
 
 impl HashRange {
     /// Every hash.
-    pub const ALL: Self = Self { first: 0, last: u64::MAX };
+    pub const ALL: Self = Self {
+        first: 0,
+        last: u64::MAX,
+    };
 
     /// Whether `hash` is inside.
     pub fn contains(self, hash: u64) -> bool {
@@ -27,7 +30,10 @@ impl HashRange {
 
     /// What both have in common.
     pub fn intersection(self, other: Self) -> Option<Self> {
-        let both = Self { first: self.first.max(other.first), last: self.last.min(other.last) };
+        let both = Self {
+            first: self.first.max(other.first),
+            last: self.last.min(other.last),
+        };
         (both.first <= both.last).then_some(both)
     }
 }
@@ -50,7 +56,10 @@ pub fn hash_range(subtask: SubtaskIndex, max: MaxParallelism, parallelism: Paral
     let (s, p, m) = (u64::from(subtask.0), u64::from(parallelism.0), u64::from(max.0));
     // The groups g with g * p / m == s are those with s * m / p <= g < (s + 1) * m / p, both rounded up.
     let (from, to) = ((s * m).div_ceil(p), ((s + 1) * m).div_ceil(p));
-    (from < to && s < p).then(|| HashRange { first: first_hash(from, m), last: last_hash(to, m) })
+    (from < to && s < p).then(|| HashRange {
+        first: first_hash(from, m),
+        last: last_hash(to, m),
+    })
 }
 
 /// The lowest hash of key group `group`: the least h with `mulhi(h, m) == group`.
@@ -74,10 +83,16 @@ mod tests {
                 let (max, par) = (MaxParallelism(m), Parallelism(p));
                 let mut next = Some(0u64);
                 for s in 0..p {
-                    let Some(range) = hash_range(SubtaskIndex(s), max, par) else { continue };
+                    let Some(range) = hash_range(SubtaskIndex(s), max, par) else {
+                        continue;
+                    };
                     assert_eq!(Some(range.first), next, "ranges follow each other without a gap");
                     for h in [range.first, range.last, range.first / 2 + range.last / 2] {
-                        assert_eq!(subtask_for(h, max, par), SubtaskIndex(s), "m {m} p {p} hash {h:x}");
+                        assert_eq!(
+                            subtask_for(h, max, par),
+                            SubtaskIndex(s),
+                            "m {m} p {p} hash {h:x}"
+                        );
                     }
                     next = range.last.checked_add(1);
                 }

@@ -38,7 +38,10 @@ impl Add<Duration> for Nanos {
     type Output = Self;
 
     fn add(self, by: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)))
+        Self(
+            self.0
+                .saturating_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX)),
+        )
     }
 }
 

@@ -5,16 +5,22 @@
 //! up without a cause, nothing awaited that will not come, and nothing overtaken that can't be. Does not own
 //! which step comes next; that is a test's or the [`search`](super::search)'s.
 
+mod actions;
+mod checks;
+mod fates;
+
 use std::collections::VecDeque;
 use std::hash::{Hash, Hasher};
 use std::sync::Arc;
 
 use tidegate_types::{Barrier, ChannelIndex, CheckpointId, EdgeKind, Nanos, SnapshotMode};
 
-use crate::barrier::{BarrierAction, BarrierEvent, BarrierHandler, Cut};
+use crate::barrier::{BarrierAction, BarrierEvent, BarrierHandler};
 
 use super::fingerprint::Fingerprint;
-use super::{Oracle, Promise, Share, Violation};
+use super::{Oracle, Share, Violation};
+
+pub use fates::{Fates, IdSet};
 
 /// One element of a model channel.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -45,77 +51,6 @@ struct Queue {
     end_reached: bool,
     /// Open captures; `true` while records that arrive belong to it.
     captures: Vec<(CheckpointId, bool)>,
-}
-
-/// A set of checkpoint ids, all below 64.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct IdSet(u64);
-
-impl IdSet {
-    /// Whether it holds the id.
-    pub fn contains(self, id: CheckpointId) -> bool {
-        self.0 >> id.0 & 1 == 1
-    }
-
-    /// Adds an id; whether it is new.
-    pub fn insert(&mut self, id: CheckpointId) -> bool {
-        assert!(id.0 < 64, "a model's checkpoint ids are below 64");
-        let is_new = !self.contains(id);
-        self.0 |= 1 << id.0;
-        is_new
-    }
-
-    /// Adds all ids below this one.
-    pub fn insert_below(&mut self, id: CheckpointId) {
-        assert!(id.0 < 64, "a model's checkpoint ids are below 64");
-        self.0 |= (1 << id.0) - 1;
-    }
-
-    /// The ids, lowest first.
-    pub fn iter(self) -> impl Iterator<Item = CheckpointId> {
-        (0..64).map(CheckpointId).filter(move |id| self.contains(*id))
-    }
-
-    fn minus(self, other: Self) -> Self {
-        Self(self.0 & !other.0)
-    }
-
-    fn and(self, other: Self) -> Self {
-        Self(self.0 & other.0)
-    }
-
-    fn or(self, other: Self) -> Self {
-        Self(self.0 | other.0)
-    }
-}
-
-/// What is known of checkpoints, by id.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
-pub struct Fates {
-    /// The handler knows of a barrier or trigger of it.
-    pub seen: IdSet,
-    /// There was a cause to give it up.
-    pub doomed: IdSet,
-    /// Its cut was taken.
-    pub cut: IdSet,
-    /// All its barriers are in.
-    pub complete: IdSet,
-    /// A cancel marker went downstream.
-    pub cancelled: IdSet,
-    /// The coordinator was told.
-    pub declined: IdSet,
-    /// The handler has given it up.
-    pub dropped: IdSet,
-    /// It may overtake, as far as it alone is concerned.
-    pub hurried: IdSet,
-    /// It must not be made to overtake by others: savepoints, quiesced and at-least-once ones.
-    pub steady: IdSet,
-    /// It counts and doesn't block.
-    pub counting: IdSet,
-    /// A timeout was asked for.
-    pub armed: IdSet,
-    /// Something in flight was captured for it, feedback channels aside.
-    pub overtook: IdSet,
 }
 
 /// A task of plain queues with a handler. Every step checks what must hold and fails with the first violation.
@@ -427,223 +362,6 @@ impl Model {
         done.and_then(|()| self.check())
     }
 
-    fn carry_out(&mut self, action: &BarrierAction) -> Result<(), Violation> {
-        match action {
-            BarrierAction::Block(channel) => self.set_blocked(*channel, true),
-            BarrierAction::Release(channel) => self.set_blocked(*channel, false),
-            BarrierAction::BeginCapture(id, channel) => self.begin_capture(*id, *channel),
-            BarrierAction::Overtake(id, channel) => {
-                let queue = &mut self.queues[channel.0 as usize];
-                let at = queue
-                    .items
-                    .iter()
-                    .position(|i| matches!(i, Item::Barrier(b) if b.id == *id));
-                let at = at.ok_or(wrong(*id, *channel, "overtakes without standing in the queue"))?;
-                queue.items.remove(at);
-                self.end_capture(*id, *channel)
-            }
-            BarrierAction::CaptureRest(id, channel) => {
-                if !self.queues[channel.0 as usize].items.contains(&Item::End) {
-                    return Err(wrong(*id, *channel, "the end isn't queued"));
-                }
-                self.end_capture(*id, *channel)
-            }
-            BarrierAction::EndCapture(id, channel) => self.end_capture(*id, *channel),
-            BarrierAction::DropCaptures(id) => {
-                self.queues
-                    .iter_mut()
-                    .for_each(|q| q.captures.retain(|(open, _)| open != id));
-                self.oracle.drop_snapshot(*id);
-                self.give_up(*id)
-            }
-            BarrierAction::ArmTimeout(id, _) => {
-                let is_new = self.fates.armed.insert(*id);
-                expect(is_new, *id, "a timeout is asked for twice")
-            }
-            BarrierAction::Cut(cut) => self.cut(cut),
-            BarrierAction::AllBarriersIn(id) => {
-                let open = self
-                    .queues
-                    .iter()
-                    .any(|q| q.captures.iter().any(|(open, _)| open == id));
-                expect(!open, *id, "all barriers are in although a capture is open")?;
-                expect(
-                    self.fates.complete.insert(*id),
-                    *id,
-                    "all barriers are in for the second time",
-                )?;
-                expect(
-                    !self.fates.dropped.contains(*id),
-                    *id,
-                    "completes after it was given up",
-                )?;
-                self.completed.push((*id, self.oracle.complete(*id)?));
-                Ok(())
-            }
-            BarrierAction::ForwardCancel(id) => {
-                expect(self.fates.cancelled.insert(*id), *id, "two cancel markers go out")?;
-                self.give_up(*id)
-            }
-            BarrierAction::Decline { id, .. } => {
-                expect(self.fates.declined.insert(*id), *id, "declined twice")?;
-                expect(
-                    self.fates.cancelled.contains(*id),
-                    *id,
-                    "declined without a cancel marker",
-                )?;
-                self.give_up(*id)
-            }
-        }
-    }
-
-    fn give_up(&mut self, id: CheckpointId) -> Result<(), Violation> {
-        expect(self.fates.doomed.contains(id), id, "given up without a cause")?;
-        expect(
-            !self.fates.complete.contains(id),
-            id,
-            "given up after it was complete",
-        )?;
-        self.fates.dropped.insert(id);
-        Ok(())
-    }
-
-    fn set_blocked(&mut self, channel: ChannelIndex, blocked: bool) -> Result<(), Violation> {
-        let queue = &mut self.queues[channel.0 as usize];
-        if queue.blocked == blocked {
-            return Err(wrong(CheckpointId(0), channel, "blocked or released twice"));
-        }
-        queue.blocked = blocked;
-        Ok(())
-    }
-
-    fn begin_capture(&mut self, id: CheckpointId, channel: ChannelIndex) -> Result<(), Violation> {
-        let queue = &mut self.queues[channel.0 as usize];
-        if queue.kind == EdgeKind::Sealed {
-            return Err(wrong(id, channel, "a sealed channel is captured"));
-        }
-        if queue.captures.iter().any(|(open, _)| *open == id) {
-            return Err(wrong(id, channel, "captured twice"));
-        }
-        let mut arriving = true;
-        for item in &queue.items {
-            match item {
-                Item::Record(record) => self.oracle.record_captured(id, channel, *record)?,
-                Item::Barrier(barrier) if barrier.id == id => {
-                    arriving = false;
-                    break;
-                }
-                Item::Barrier(_) | Item::End => {}
-            }
-        }
-        queue.captures.push((id, arriving));
-        if queue.kind != EdgeKind::Feedback {
-            self.fates.overtook.insert(id);
-        }
-        Ok(())
-    }
-
-    fn end_capture(&mut self, id: CheckpointId, channel: ChannelIndex) -> Result<(), Violation> {
-        let captures = &mut self.queues[channel.0 as usize].captures;
-        let before = captures.len();
-        captures.retain(|(open, _)| *open != id);
-        if captures.len() == before {
-            return Err(wrong(id, channel, "a capture ends that wasn't begun"));
-        }
-        Ok(())
-    }
-
-    fn cut(&mut self, cut: &Cut) -> Result<(), Violation> {
-        let id = cut.barrier.id;
-        if self.fates.dropped.contains(id) {
-            return Err(Violation::WrongCut {
-                id,
-                why: "it was given up",
-            });
-        }
-        let overtook = match self.queues.is_empty() {
-            true => cut.barrier.mode == SnapshotMode::Unaligned,
-            false => self.fates.overtook.contains(id),
-        };
-        let may_overtake = self.fates.hurried.contains(id) || !self.fates.steady.contains(id);
-        if overtook && !may_overtake {
-            return Err(Violation::WrongCut {
-                id,
-                why: "it overtook and must stay aligned",
-            });
-        }
-        expect(
-            overtook == (cut.mode == SnapshotMode::Unaligned),
-            id,
-            "another mode is reported than used",
-        )?;
-        let told = !overtook || cut.barrier.mode == SnapshotMode::Unaligned;
-        expect(told, id, "overtook and the barrier doesn't say so")?;
-        let promise = match self.fates.counting.contains(id) {
-            true => Promise::AtLeastOnce,
-            false => Promise::ExactlyOnce,
-        };
-        self.oracle.cut(id, promise)?;
-        self.fates.cut.insert(id);
-        let mut below = IdSet::default();
-        below.insert_below(id);
-        self.fates.doomed = self.fates.doomed.or(below.minus(self.fates.cut));
-        Ok(())
-    }
-
-    /// What holds between steps.
-    fn check(&self) -> Result<(), Violation> {
-        let fates = &self.fates;
-        for (at, queue) in self.queues.iter().enumerate().filter(|(_, q)| q.blocked) {
-            let id = queue.reached;
-            let holds = id.0 > 0
-                && !fates.cut.contains(id)
-                && !fates.dropped.contains(id)
-                && !fates.counting.contains(id);
-            if !holds {
-                return Err(wrong(id, index(at), "held without a reason"));
-            }
-        }
-        let lost = fates
-            .seen
-            .and(fates.doomed)
-            .minus(fates.complete)
-            .minus(fates.dropped);
-        if let Some(id) = lost.iter().next() {
-            return Err(Violation::WrongFate {
-                id,
-                what: "not given up although it can't complete",
-            });
-        }
-        self.check_prompt()
-    }
-
-    /// The lowest checkpoint that isn't cut has something to wait for.
-    fn check_prompt(&self) -> Result<(), Violation> {
-        let uncut = self.fates.seen.minus(self.fates.cut).minus(self.fates.doomed);
-        let Some(id) = uncut.iter().next() else {
-            return Ok(());
-        };
-        let waits_for = |wanted: fn(EdgeKind) -> bool| {
-            self.queues
-                .iter()
-                .any(|q| wanted(q.kind) && !q.end_reached && q.reached < id)
-        };
-        let firm = uncut
-            .and(self.fates.steady)
-            .minus(self.fates.hurried)
-            .iter()
-            .next();
-        let hurry = uncut
-            .and(self.fates.hurried)
-            .iter()
-            .find(|h| firm.is_none_or(|firm| *h < firm));
-        let waits = match hurry {
-            Some(_) => waits_for(|kind| kind == EdgeKind::Sealed),
-            None => waits_for(|kind| kind != EdgeKind::Feedback),
-        };
-        expect(waits, id, "not cut although nothing is awaited")
-    }
-
     /// A fingerprint of everything that can still make a difference. Channels of one kind are interchangeable, so
     /// it doesn't depend on their order; `extra` adds what the caller knows of a channel.
     pub(crate) fn fingerprint(&self, extra: impl Fn(usize, &mut Fingerprint)) -> u64 {
@@ -670,31 +388,6 @@ impl Model {
     fn live(&self) -> IdSet {
         let gone = self.fates.complete.or(self.fates.dropped);
         IdSet(u64::MAX).minus(gone)
-    }
-}
-
-impl Fates {
-    /// What was known of a checkpoint that is over makes no difference, but that it is over and who was told.
-    fn hash_into(&self, live: IdSet, state: &mut impl Hasher) {
-        (
-            self.cut,
-            self.complete,
-            self.dropped,
-            self.cancelled,
-            self.declined,
-        )
-            .hash(state);
-        for set in [
-            self.doomed,
-            self.hurried,
-            self.steady,
-            self.counting,
-            self.armed,
-            self.overtook,
-            self.seen,
-        ] {
-            set.and(live).hash(state);
-        }
     }
 }
 

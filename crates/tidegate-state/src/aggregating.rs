@@ -68,8 +68,10 @@ impl<K: Key, A: Aggregate> AggregatingState<K, A> {
     #[inline]
     pub fn add(&mut self, at: KeyContext<'_, K>, value: A::Input) {
         let core = self.state.core();
-        let slot = core.find_or_insert(at, || Plain(self.aggregate.create()));
-        self.aggregate.add(&mut core.cell_mut(slot).0, value);
+        let add = |cell: &mut Plain<A::Accumulator>| self.aggregate.add(&mut cell.0, value);
+        if let Err(add) = core.try_edit(at, add) {
+            core.edit_slowly(at, || Plain(self.aggregate.create()), add);
+        }
     }
 
     /// Merges an accumulator into the key's; the first becomes it.

@@ -356,11 +356,17 @@ impl Cuts {
     /// The fate of the cut that began `epoch`.
     pub(crate) fn fate(&self, epoch: u32) -> Fate {
         if epoch <= self.complete {
-            Fate::Complete
-        } else if self.undecided.iter().any(|(_, began)| *began == epoch) {
-            Fate::Pending
-        } else {
-            Fate::Aborted
+            return Fate::Complete;
+        }
+        // In order, and few.
+        match self
+            .undecided
+            .iter()
+            .map(|(_, began)| *began)
+            .find(|began| *began >= epoch)
+        {
+            Some(began) if began == epoch => Fate::Pending,
+            next => Fate::Aborted { next },
         }
     }
 }

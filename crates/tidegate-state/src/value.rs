@@ -106,7 +106,11 @@ impl<K: Key, V: Record> ValueState<K, V> {
     where
         V: Default,
     {
-        change(self.get_or_insert_with(at, V::default))
+        let core = self.state.core();
+        match core.try_edit(at, |cell| change(&mut cell.0)) {
+            Ok(result) => result,
+            Err(change) => core.edit_slowly(at, || Plain(V::default()), change),
+        }
     }
 
     /// Removes and returns the key's value.

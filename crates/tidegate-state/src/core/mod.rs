@@ -154,7 +154,7 @@ impl<K: Key, C: Cell> Core<K, C> {
     }
 
     /// The key's slot, to be read.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&mut self, at: KeyContext<'_, K>) -> Option<Slot> {
         let home = self.table.home(at.hash);
         let slot = self.table.find(home, at.hash, at.key)?;
@@ -165,7 +165,7 @@ impl<K: Key, C: Cell> Core<K, C> {
     }
 
     /// The key's slot, to be written: open cuts have what they are owed of its block.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_mut(&mut self, at: KeyContext<'_, K>) -> Option<Slot> {
         let home = self.table.home(at.hash);
         let slot = self.table.find(home, at.hash, at.key)?;
@@ -178,6 +178,37 @@ impl<K: Key, C: Cell> Core<K, C> {
         }
     }
 
+    /// Works on the key's cell where that is simplest: it is there, it can't expire, and no cut is owed its block.
+    /// Gives `run` back otherwise, for who asks [`Self::find_mut`] then.
+    #[inline(always)]
+    pub(crate) fn try_edit<R, F: FnOnce(&mut C) -> R>(
+        &mut self,
+        at: KeyContext<'_, K>,
+        run: F,
+    ) -> Result<R, F> {
+        let home = self.table.home(at.hash);
+        if home.epoch != self.cuts.epoch() || self.ttl.is_some() {
+            return Err(run);
+        }
+        match self.table.find_mut(home, at.hash, at.key) {
+            Some(cell) => Ok(run(cell)),
+            None => Err(run),
+        }
+    }
+
+    /// What is left to do when [`Self::try_edit`] didn't.
+    #[cold]
+    #[inline(never)]
+    pub(crate) fn edit_slowly<R>(
+        &mut self,
+        at: KeyContext<'_, K>,
+        make: impl FnOnce() -> C,
+        run: impl FnOnce(&mut C) -> R,
+    ) -> R {
+        let slot = self.find_or_insert(at, make);
+        run(self.cell_mut(slot))
+    }
+
     /// The cell in a slot.
     #[inline]
     pub(crate) fn cell(&self, slot: Slot) -> &C {
@@ -185,13 +216,13 @@ impl<K: Key, C: Cell> Core<K, C> {
     }
 
     /// The cell in a slot that [`Self::find_mut`] or [`Self::insert`] gave out.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn cell_mut(&mut self, slot: Slot) -> &mut C {
         self.table.get_mut(slot)
     }
 
     /// The key's slot, with what `make` makes if there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_or_insert(&mut self, at: KeyContext<'_, K>, make: impl FnOnce() -> C) -> Slot {
         match self.find_mut(at) {
             Some(slot) => slot,

@@ -184,39 +184,48 @@ impl<E> Blocks<E> {
         self.memory.block(block, self.stride_bytes)
     }
 
+    /// The start of a group within a block.
     #[inline]
-    fn group(&self, block: u32, group: usize) -> NonNull<u8> {
-        debug_assert!(group < Self::GROUPS, "the caller masks the group");
-        // SAFETY: `block` checks that the block exists; a block is at least GROUPS * GROUP_BYTES long and every
-        // caller's `group` is masked with or runs below GROUPS.
-        unsafe {
-            self.block(block)
-                .add((group & (Self::GROUPS - 1)) * Self::GROUP_BYTES)
-        }
+    fn group_in(base: NonNull<u8>, group: usize) -> NonNull<u8> {
+        // SAFETY: `base` is the start of a block (from `block`), which is at least GROUPS * GROUP_BYTES long, and the
+        // group is masked to below GROUPS.
+        unsafe { base.add((group & (Self::GROUPS - 1)) * Self::GROUP_BYTES) }
+    }
+
+    /// The control word of a group from `group_in`.
+    #[inline]
+    fn word_of(group: NonNull<u8>) -> u64 {
+        // SAFETY: a group begins with its control word, aligned to 8 and written by `push`.
+        u64::from_le(unsafe { group.cast::<u64>().read() })
+    }
+
+    /// The place of entry `i` of a group from `group_in`.
+    #[inline]
+    fn entry_of(group: NonNull<u8>, i: usize) -> NonNull<E> {
+        assert!(i < GROUP_SLOTS, "slot index in range");
+        // SAFETY: a group has room for 7 entries from ENTRY_OFFSET on, aligned for them.
+        unsafe { group.add(Self::ENTRY_OFFSET + i * size_of::<E>()).cast() }
     }
 
     #[inline]
     fn word(&self, block: u32, group: usize) -> u64 {
-        // SAFETY: a group begins with its control word, aligned to 8 and written by `push`.
-        u64::from_le(unsafe { self.group(block, group).cast::<u64>().read() })
+        Self::word_of(Self::group_in(self.block(block), group))
     }
 
     #[inline]
     fn set_word(&mut self, block: u32, group: usize, word: u64) {
-        // SAFETY: as in `word`; `&mut self` excludes readers.
-        unsafe { self.group(block, group).cast::<u64>().write(word.to_le()) }
+        // SAFETY: as in `word_of`; `&mut self` excludes readers.
+        unsafe {
+            Self::group_in(self.block(block), group)
+                .cast::<u64>()
+                .write(word.to_le())
+        }
     }
 
     #[inline]
     fn entry(&self, slot: Slot) -> NonNull<E> {
-        let (group, i) = (usize::from(slot.index >> 3), usize::from(slot.index & 7));
-        assert!(i < GROUP_SLOTS && group < Self::GROUPS, "slot index in range");
-        // SAFETY: i < 7 and the group has room for 7 entries from ENTRY_OFFSET on.
-        unsafe {
-            self.group(slot.block, group)
-                .add(Self::ENTRY_OFFSET + i * size_of::<E>())
-                .cast()
-        }
+        let group = Self::group_in(self.block(slot.block), usize::from(slot.index >> 3));
+        Self::entry_of(group, usize::from(slot.index & 7))
     }
 
     /// The control byte of a slot; 0 if the slot is empty.
@@ -232,22 +241,26 @@ impl<E> Blocks<E> {
         self.set_word(slot.block, group, word);
     }
 
-    /// Finds an entry by hash and `is`.
-    #[inline]
-    pub(crate) fn find(&self, block: u32, hash: u64, mut is: impl FnMut(&E) -> bool) -> Option<Slot> {
+    /// Finds an entry by hash and `is`: its group, its index in the group, and the group's number.
+    #[inline(always)]
+    fn probe(
+        &self,
+        block: u32,
+        hash: u64,
+        mut is: impl FnMut(&E) -> bool,
+    ) -> Option<(NonNull<u8>, usize, usize)> {
+        let base = self.block(block);
         let pattern = LSB * u64::from(tag(hash));
         let mut group = hash as usize & (Self::GROUPS - 1);
         for _ in 0..Self::GROUPS {
-            let word = self.word(block, group);
+            let start = Self::group_in(base, group);
+            let word = Self::word_of(start);
             let mut hits = matching(word, pattern);
             while hits != 0 {
-                let slot = Slot {
-                    block,
-                    index: (group * 8) as u8 + (hits.trailing_zeros() >> 3) as u8,
-                };
+                let i = (hits.trailing_zeros() >> 3) as usize;
                 // SAFETY: the tag is that of a hash, so not 0, so the slot holds an entry.
-                if is(unsafe { self.entry(slot).as_ref() }) {
-                    return Some(slot);
+                if is(unsafe { Self::entry_of(start, i).as_ref() }) {
+                    return Some((start, i, group));
                 }
                 hits &= hits - 1;
             }
@@ -260,30 +273,62 @@ impl<E> Blocks<E> {
         None
     }
 
+    /// The slot of an entry found by hash and `is`.
+    #[inline(always)]
+    pub(crate) fn find(&self, block: u32, hash: u64, is: impl FnMut(&E) -> bool) -> Option<Slot> {
+        self.probe(block, hash, is).map(|(_, i, group)| Slot {
+            block,
+            index: (group * 8 + i) as u8,
+        })
+    }
+
+    /// An entry found by hash and `is`, which counts as written from now on.
+    #[inline(always)]
+    pub(crate) fn find_mut(&mut self, block: u32, hash: u64, is: impl FnMut(&E) -> bool) -> Option<&mut E> {
+        let (group, i, _) = self.probe(block, hash, is)?;
+        let (word, written) = (Self::word_of(group), u64::from(WRITTEN) << (8 * i));
+        if word & written == 0 {
+            // SAFETY: as in `word_of`; `&mut self` excludes readers.
+            unsafe { group.cast::<u64>().write((word | written).to_le()) };
+        }
+        // SAFETY: `probe` found an entry there, and `&mut self` excludes everyone else.
+        Some(unsafe { Self::entry_of(group, i).as_mut() })
+    }
+
     /// The entry in a slot.
     ///
     /// # Panics
     /// If the slot is empty.
     #[inline]
     pub(crate) fn get(&self, slot: Slot) -> &E {
-        assert!(self.control(slot) != 0, "slot is occupied");
+        let group = Self::group_in(self.block(slot.block), usize::from(slot.index >> 3));
+        let i = usize::from(slot.index & 7);
+        assert!(Self::word_of(group) >> (8 * i) & 0xff != 0, "slot is occupied");
         // SAFETY: an occupied slot holds an entry, and `&self` excludes writers.
-        unsafe { self.entry(slot).as_ref() }
+        unsafe { Self::entry_of(group, i).as_ref() }
     }
 
     /// The entry in a slot, which counts as written from now on.
     ///
     /// # Panics
     /// If the slot is empty.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut E {
-        let control = self.control(slot);
+        let group = Self::group_in(self.block(slot.block), usize::from(slot.index >> 3));
+        let i = usize::from(slot.index & 7);
+        let word = Self::word_of(group);
+        let control = word >> (8 * i) as u32 & 0xff;
         assert!(control != 0, "slot is occupied");
-        if control & WRITTEN == 0 {
-            self.set_control(slot, control | WRITTEN);
+        if control & u64::from(WRITTEN) == 0 {
+            // SAFETY: as in `word_of`; `&mut self` excludes readers.
+            unsafe {
+                group
+                    .cast::<u64>()
+                    .write((word | u64::from(WRITTEN) << (8 * i)).to_le())
+            };
         }
         // SAFETY: an occupied slot holds an entry, and `&mut self` excludes everyone else.
-        unsafe { self.entry(slot).as_mut() }
+        unsafe { Self::entry_of(group, i).as_mut() }
     }
 
     /// Puts an entry into the first free slot from its hash's group on; gives it back if the block is full.
@@ -439,7 +484,7 @@ impl<E> Blocks<E> {
     /// Fetches what an access with this hash touches.
     #[inline]
     pub(crate) fn prefetch(&self, block: u32, hash: u64) {
-        let group = self.group(block, hash as usize & (Self::GROUPS - 1)).as_ptr();
+        let group = Self::group_in(self.block(block), hash as usize).as_ptr();
         for line in 0..Self::PREFETCH_LINES {
             prefetch(group.wrapping_add(line * LINE_BYTES));
         }
@@ -473,7 +518,8 @@ impl<E> Drop for Blocks<E> {
 
 /// The memory of blocks: one growing chunk while the table is small, then chunks of equal size.
 struct Chunks {
-    starts: Vec<(NonNull<u8>, Layout)>,
+    starts: Vec<NonNull<u8>>,
+    layouts: Vec<Layout>,
     /// Blocks that the only chunk has room for, as long as there is only one.
     first_capacity: u32,
     /// A full chunk has `1 << shift` blocks.
@@ -487,6 +533,7 @@ impl Chunks {
     fn new(stride_bytes: usize, align: usize) -> Self {
         Self {
             starts: Vec::new(),
+            layouts: Vec::new(),
             first_capacity: 0,
             shift: chunk_shift(stride_bytes),
             align,
@@ -497,7 +544,7 @@ impl Chunks {
 
     #[inline]
     fn block(&self, block: u32, stride_bytes: usize) -> NonNull<u8> {
-        let start = self.starts[(block >> self.shift) as usize].0;
+        let start = self.starts[(block >> self.shift) as usize];
         let within = block as usize & ((1 << self.shift) - 1);
         // SAFETY: callers pass blocks for which `reserve` made room; a chunk has room for all blocks up to the one
         // last reserved in it.
@@ -510,7 +557,7 @@ impl Chunks {
         if len >= full {
             if (len >> self.shift) as usize == self.starts.len() {
                 let chunk = self.allocate(full);
-                self.starts.push(chunk);
+                self.add(chunk);
             }
             return;
         }
@@ -522,15 +569,20 @@ impl Chunks {
             capacity = full;
         }
         let grown = self.allocate(capacity);
-        if let Some((old, layout)) = self.starts.pop() {
+        if let Some((old, layout)) = self.starts.pop().zip(self.layouts.pop()) {
             let used = self.first_capacity as usize * self.stride_bytes;
             // SAFETY: both are at least `used` long and distinct; entries are moved bitwise and the old memory is
             // released without dropping them. No reference into it exists: `&mut self` comes from `push`.
             unsafe { std::ptr::copy_nonoverlapping(old.as_ptr(), grown.0.as_ptr(), used) };
             self.release(old, layout);
         }
-        self.starts.push(grown);
+        self.add(grown);
         self.first_capacity = capacity;
+    }
+
+    fn add(&mut self, (memory, layout): (NonNull<u8>, Layout)) {
+        self.starts.push(memory);
+        self.layouts.push(layout);
     }
 
     fn allocate(&mut self, blocks: u32) -> (NonNull<u8>, Layout) {
@@ -562,7 +614,7 @@ impl Chunks {
 
 impl Drop for Chunks {
     fn drop(&mut self) {
-        while let Some((memory, layout)) = self.starts.pop() {
+        while let Some((memory, layout)) = self.starts.pop().zip(self.layouts.pop()) {
             self.release(memory, layout);
         }
     }

@@ -11,6 +11,8 @@ use tidegate_types::key_group::HashRange;
 
 use super::prefetch::prefetch;
 
+/// A directory of this many entries (128 KiB) stays in the second-level cache by itself.
+const LARGE: usize = 16 * 1024;
 /// Set in an entry whose block has others chained to it.
 const CHAINED: u32 = 1 << 31;
 
@@ -116,20 +118,29 @@ impl Directory {
         }
     }
 
-    /// Fetches the entry for a hash; hashes outside the range are ignored.
+    /// Whether entries are worth fetching ahead.
     #[inline]
-    pub(crate) fn prefetch(&self, hash: u64) {
-        let Some(range) = self.range else { return };
-        let index = self.index(hash.wrapping_sub(range.first) << self.lead);
-        prefetch(self.entries.as_ptr().wrapping_add(index));
+    pub(crate) fn is_large(&self) -> bool {
+        self.entries.len() > LARGE
     }
 
-    /// What a hash leads to, or nothing outside the range.
+    /// Fetches the entry for a hash.
     #[inline]
-    pub(crate) fn peek(&self, hash: u64) -> Option<Home> {
-        let range = self.range?;
-        let distance = hash.wrapping_sub(range.first);
-        (distance <= self.width).then(|| self.home(self.index(distance << self.lead)))
+    pub(crate) fn prefetch(&self, hash: u64) {
+        prefetch(self.entries.as_ptr().wrapping_add(self.guess(hash)));
+    }
+
+    /// The index for a hash, or some index if it is outside the range.
+    #[inline]
+    fn guess(&self, hash: u64) -> usize {
+        let first = self.range.map_or(0, |range| range.first);
+        self.index(hash.wrapping_sub(first) << self.lead)
+    }
+
+    /// The block that a hash leads to, or some block if it is outside the range.
+    #[inline]
+    pub(crate) fn guess_block(&self, hash: u64) -> u32 {
+        self.home(self.guess(hash)).block
     }
 
     /// The entries that share `depth` leading bits with the one at `index`.
@@ -139,10 +150,11 @@ impl Directory {
         start..start + len
     }
 
-    /// The first position after those of a span, unless it is the last.
+    /// The first position after those of a span, unless no hash lies there: the array reaches over the range's end.
     pub(crate) fn position_after(&self, span: &std::ops::Range<usize>) -> Option<u64> {
         let end = span.end as u64;
-        (end < 1 << self.bits).then(|| end << (64 - self.bits))
+        let after = (end < 1 << self.bits).then(|| end << (64 - self.bits));
+        after.filter(|position| *position <= self.width << self.lead)
     }
 
     /// The hashes of a span.

@@ -14,7 +14,7 @@
 /// No node.
 pub(crate) const NONE: u32 = u32::MAX;
 /// The label of marks that belong to no cut yet. Epochs count cuts and never get there.
-const CURRENT: u32 = u32::MAX;
+pub(super) const CURRENT: u32 = u32::MAX;
 /// Deleted keys that one node remembers before its block counts as replaced: bounds memory to a fraction of the table.
 const MAX_DELETED: usize = 32;
 
@@ -26,7 +26,10 @@ pub(crate) enum Fate {
     /// Not decided.
     Pending,
     /// Never complete.
-    Aborted,
+    Aborted {
+        /// The next undecided cut's epoch.
+        next: Option<u32>,
+    },
 }
 
 /// The marks of one block for one cut.
@@ -143,7 +146,7 @@ impl<K> Marks<K> {
         self.settle(head, fate);
     }
 
-    /// Drops what is complete and folds what was aborted into the next newer node.
+    /// Drops what is complete; what was aborted belongs to the next cut that isn't, or else to the next newer node.
     fn settle(&mut self, head: &mut u32, fate: impl Fn(u32) -> Fate) {
         let mut newer = NONE;
         let mut at = *head;
@@ -156,12 +159,18 @@ impl<K> Marks<K> {
                     self.link(head, newer, NONE);
                     return;
                 }
-                Fate::Aborted if newer != NONE => {
+                Fate::Aborted { next: Some(cut) }
+                    if newer == NONE || cut < self.nodes[newer as usize].epoch =>
+                {
+                    self.nodes[at as usize].epoch = cut;
+                    newer = at;
+                }
+                Fate::Aborted { .. } if newer != NONE => {
                     let node = self.release(at);
                     self.fold(newer, node);
                     self.link(head, newer, next);
                 }
-                Fate::Aborted | Fate::Pending => newer = at,
+                Fate::Aborted { .. } | Fate::Pending => newer = at,
             }
             at = next;
         }

@@ -123,13 +123,13 @@ impl<K: Eq, V> BlockTable<K, V> {
     }
 
     /// Finds an entry.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find(&self, home: Home, hash: u64, key: &K) -> Option<Slot> {
         self.find_by(home, hash, |entry| entry.key == *key)
     }
 
     /// Finds the first entry with this hash that `is` accepts.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn find_by(
         &self,
         home: Home,
@@ -140,9 +140,24 @@ impl<K: Eq, V> BlockTable<K, V> {
         if found.is_some() || !home.chained {
             return found;
         }
+        self.find_chained(home, hash, &mut is)
+    }
+
+    /// A value, which counts as written, in the block at `home` but not in a chain. The block must have been preserved.
+    #[inline(always)]
+    pub(crate) fn find_mut(&mut self, home: Home, hash: u64, key: &K) -> Option<&mut V> {
+        let entry = self
+            .blocks
+            .find_mut(home.block, hash, |entry| entry.key == *key)?;
+        Some(&mut entry.value)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn find_chained(&self, home: Home, hash: u64, is: &mut dyn FnMut(&Entry<K, V>) -> bool) -> Option<Slot> {
         self.chain(home.block)
             .skip(1)
-            .find_map(|block| self.blocks.find(block, hash, &mut is))
+            .find_map(|block| self.blocks.find(block, hash, &mut *is))
     }
 
     /// The blocks that stand for `first` and what is chained to it.
@@ -160,7 +175,7 @@ impl<K: Eq, V> BlockTable<K, V> {
     }
 
     /// An entry's value, which counts as written. Its block must have been preserved ([`Self::home`]'s epoch).
-    #[inline]
+    #[inline(always)]
     pub(crate) fn get_mut(&mut self, slot: Slot) -> &mut V {
         &mut self.blocks.get_mut(slot).value
     }
@@ -288,13 +303,13 @@ impl<K: Eq, V> BlockTable<K, V> {
 
     /// Fetches what accesses with these hashes will touch.
     pub(crate) fn prefetch(&self, hashes: &[u64]) {
-        for &hash in hashes {
-            self.directory.prefetch(hash);
+        if self.directory.is_large() {
+            for &hash in hashes {
+                self.directory.prefetch(hash);
+            }
         }
         for &hash in hashes {
-            if let Some(home) = self.directory.peek(hash) {
-                self.blocks.prefetch(home.block, hash);
-            }
+            self.blocks.prefetch(self.directory.guess_block(hash), hash);
         }
     }
 }

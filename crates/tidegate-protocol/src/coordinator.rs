@@ -130,7 +130,8 @@ enum Fate {
 /// 2. For everything that happens call [`on_event`](Self::on_event) and carry the returned actions out in order. An
 ///    action that takes time must not hold up later ones, with two exceptions: messages to one subtask stay in
 ///    order, and no split is assigned between [`CoordinatorAction::SnapshotEnumerators`] and the actions that its
-///    answer returns. Answers come back as events; each is expected once, doubled and late ones do no harm.
+///    answer returns. Answers come back as events, each once. Late ones do no harm, nor doubled ones, save
+///    that after a doubled "failed" of a decision two writes of the same `aborted` may be under way.
 /// 3. After each call ask [`next_timeout`](Self::next_timeout) and feed [`CoordinatorEvent::Timeout`] at that time.
 ///    It is always later than the `now` of the last call.
 /// 4. At the end of the attempt feed [`CoordinatorEvent::Stop`]; once [`is_drained`](Self::is_drained) it can be

@@ -40,8 +40,8 @@ pub enum ToTask {
         /// The lowest id not yet decided.
         oldest_pending: CheckpointId,
     },
-    /// Goes on after a quiesced snapshot, or after a stop with savepoint that failed. To a task that doesn't
-    /// stand still it means nothing.
+    /// Goes on after a quiesced snapshot, or after a stop with savepoint that failed, and doesn't stand still for this
+    /// or an earlier checkpoint any more: it may come before the barrier.
     Resume {
         /// The checkpoint for which it paused.
         id: CheckpointId,
@@ -73,10 +73,6 @@ pub enum ToTask {
 }
 
 /// From a task to the job master.
-#[expect(
-    clippy::large_enum_variant,
-    reason = "acknowledgements are the rule, and messages are moved, not stored"
-)]
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FromTask {
     /// State is restored, records flow.
@@ -129,6 +125,9 @@ pub enum FromTask {
     Finished {
         /// Its last state: readable, and what a checkpoint stores for it from now on.
         snapshot: SubtaskSnapshot,
+        /// The highest checkpoint whose barrier or trigger it ever saw, 0 if none. Of those it has acknowledged or
+        /// declined each; if that was lost on the way, its last state must not stand in for what it cut.
+        newest_seen: CheckpointId,
     },
     /// User code or the task failed; the attempt can't go on.
     Failed {

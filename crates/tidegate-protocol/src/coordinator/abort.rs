@@ -15,7 +15,7 @@ use super::failure::{FailureReason, FailureRecord};
 use super::last::Ending;
 use super::pending::{AbortWrite, Pending, Purpose, Stage};
 use super::trace::TraceStep;
-use super::{Coordinator, Fate, Phase};
+use super::{Coordinator, Fate, Phase, StartMode};
 use crate::message::ToTask;
 
 /// How many failures are remembered whose reason is only an echo: more than can be pending at once.
@@ -76,19 +76,36 @@ impl Coordinator {
             self.echoes.drain(..self.echoes.len().saturating_sub(ECHOES));
         }
         if !untold {
-            self.answer_failed(&purpose, mode, record.clone());
+            self.let_go(id, &purpose, mode);
+            self.answer_failed(&purpose, record.clone());
         }
         if counted {
             self.count_failure(record);
         }
     }
 
-    /// Lets tasks go on and answers whoever asked. Nothing after this can complete the checkpoint.
-    pub(super) fn answer_failed(&mut self, purpose: &Purpose, mode: SnapshotMode, record: FailureRecord) {
-        let id = record.id.expect("it got an id when it started");
-        if self.tasks_listen() && purpose.holds_tasks(mode) {
+    /// Tells tasks that stand still for a failed checkpoint to go on.
+    pub(super) fn let_go(&mut self, id: CheckpointId, purpose: &Purpose, mode: SnapshotMode) {
+        if !self.tasks_listen() {
+            return;
+        }
+        let stand_still = match purpose {
+            Purpose::Suspend { .. } => true,
+            // Nobody here knows what the barriers of an earlier leadership said.
+            Purpose::Inherited => self.mode == StartMode::Takeover,
+            Purpose::Periodic
+            | Purpose::Last
+            | Purpose::Requested { .. }
+            | Purpose::Savepoint { .. }
+            | Purpose::Drain { .. } => false,
+        };
+        if stand_still || matches!(mode, SnapshotMode::Quiesce { .. }) {
             self.send(self.tasks.unfinished(), ToTask::Resume { id });
         }
+    }
+
+    /// Answers whoever asked for it. Nothing after this can complete the checkpoint.
+    pub(super) fn answer_failed(&mut self, purpose: &Purpose, record: FailureRecord) {
         match purpose {
             Purpose::Requested { request, .. } | Purpose::Savepoint { request, .. } => {
                 self.answer(*request, Err(RequestFailure::Failed(Box::new(record))));

@@ -44,9 +44,12 @@ impl Coordinator {
             }
             FromTask::Declined { id, reason, detail } => self.on_declined(id, subtask, reason, detail),
             FromTask::AwaitingLastCheckpoint => self.on_awaiting(subtask),
-            FromTask::Finished { snapshot } => {
+            FromTask::Finished {
+                snapshot,
+                newest_seen,
+            } => {
                 if snapshot.subtask == subtask {
-                    self.on_finished(snapshot);
+                    self.on_finished(snapshot, newest_seen);
                 } else {
                     self.ignore(None, subtask, "the end of another subtask");
                 }
@@ -113,8 +116,10 @@ impl Coordinator {
             }
             None => None,
         };
+        let gone = matches!(self.tasks.state(subtask), Some(TaskState::Finished(_)));
         if let Some(news) = news
             && self.tasks_listen()
+            && !gone
         {
             self.send(vec![subtask], news);
         }
@@ -165,9 +170,27 @@ impl Coordinator {
         }
     }
 
-    /// A subtask has ended for good: checkpoints that it is missing from take its last state.
-    pub(super) fn count_as_finished(&mut self, snapshot: &SubtaskSnapshot) {
+    /// A subtask has ended for good: checkpoints that it is missing from and never saw take its last state. Of one
+    /// that it saw its word was lost: it may have cut, and its consumers with it, long before its end.
+    pub(super) fn count_as_finished(&mut self, snapshot: &SubtaskSnapshot, newest_seen: CheckpointId) {
         let subtask = snapshot.subtask;
+        let seen = self.undecided.range(..=newest_seen).map(|(_, pending)| pending);
+        let lost: Vec<_> = seen
+            .filter(|pending| match &pending.stage {
+                Stage::Collecting { missing, .. } => missing.contains(&subtask),
+                Stage::SnapshottingEnumerators
+                | Stage::ExternalPhase(_)
+                | Stage::CopyingSavepoint(_)
+                | Stage::AwaitingTurn(_)
+                | Stage::WritingComplete(_)
+                | Stage::Aborting { .. } => false,
+            })
+            .map(|pending| pending.id)
+            .collect();
+        for id in lost {
+            let detail = "it has finished, and what it said of this checkpoint was lost".to_owned();
+            self.fail(id, FailureReason::AbortedByTask, Some(subtask), detail);
+        }
         let mut counted = Vec::new();
         for pending in self.undecided.values_mut() {
             match &mut pending.stage {

@@ -3,8 +3,8 @@
 //! Owns: the content of a decision, commits, notifications and answers. Does not own: when a decision is written
 //! (`decision.rs`), which older ones stay (`retention.rs`), committing itself, deleting itself.
 
-use tidegate_types::CheckpointId;
 use tidegate_types::snapshot::{Section, SectionKind, SubtaskSnapshot};
+use tidegate_types::{CheckpointId, SnapshotMode};
 
 use super::action::{CheckpointContent, CoordinatorAction, OperatorFinish, OperatorSummary, RequestDone};
 use super::event::Verdict;
@@ -91,7 +91,7 @@ impl Coordinator {
             self.out.push(CoordinatorAction::Retire { ids: retired });
         }
         match purpose {
-            Purpose::Suspend { .. } => self.end_suspended(),
+            Purpose::Suspend { .. } => self.end_suspended(id),
             Purpose::Drain { .. } => self.drain_done(),
             Purpose::Periodic
             | Purpose::Last
@@ -102,7 +102,13 @@ impl Coordinator {
     }
 
     /// `aborted` stands: now tasks may hear of it, and its files may go.
-    pub(super) fn aborted(&mut self, id: CheckpointId, copy_begun: bool) {
+    pub(super) fn aborted(
+        &mut self,
+        id: CheckpointId,
+        purpose: &Purpose,
+        mode: SnapshotMode,
+        copy_begun: bool,
+    ) {
         self.decided.record(id, Verdict::Aborted);
         self.trace(Some(id), || TraceStep::Decided(Verdict::Aborted));
         self.history.discarded(id);
@@ -110,6 +116,8 @@ impl Coordinator {
             let oldest_pending = self.oldest_pending();
             self.send(self.tasks.unfinished(), ToTask::Aborted { id, oldest_pending });
         }
+        // Again: the barrier may have reached a task only after it was told to go on.
+        self.let_go(id, purpose, mode);
         self.out.push(CoordinatorAction::DeleteFiles { id });
         if copy_begun {
             self.out.push(CoordinatorAction::DiscardSavepoint { id });

@@ -131,9 +131,9 @@ impl Coordinator {
                 },
                 DecisionOutcome::Mine(Verdict::Aborted),
             ) => {
-                self.aborted(id, copy_begun);
+                self.aborted(id, &pending.purpose, pending.mode, copy_begun);
                 if unclear.is_some() {
-                    self.answer_failed(&pending.purpose, pending.mode, record);
+                    self.answer_failed(&pending.purpose, record);
                 }
             }
             (

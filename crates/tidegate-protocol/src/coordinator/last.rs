@@ -7,7 +7,7 @@
 use std::time::Duration;
 
 use tidegate_types::snapshot::SubtaskSnapshot;
-use tidegate_types::{Nanos, SubtaskId};
+use tidegate_types::{CheckpointId, Nanos, SubtaskId};
 
 use super::action::RequestDone;
 use super::event::{RequestId, SavepointOrder};
@@ -74,12 +74,17 @@ impl Coordinator {
         }
     }
 
-    pub(super) fn on_finished(&mut self, snapshot: SubtaskSnapshot) {
+    pub(super) fn on_finished(&mut self, snapshot: SubtaskSnapshot, newest_seen: CheckpointId) {
         let subtask = snapshot.subtask;
         match self.tasks.state(subtask) {
+            // Before the claim nothing can be made of the ids it has seen; it is offered again when asked for.
+            Some(TaskState::Deploying) if self.is_adopting() && self.phase == Phase::Claiming => {}
             Some(TaskState::Deploying | TaskState::Running | TaskState::Awaiting(_)) => {
+                if self.is_adopting() {
+                    self.inherit_up_to(newest_seen, Some(subtask));
+                }
                 self.tasks.set(subtask, TaskState::Finished(snapshot.clone()));
-                self.count_as_finished(&snapshot);
+                self.count_as_finished(&snapshot, newest_seen);
                 self.trigger_new_starters();
             }
             Some(TaskState::Finished(_)) | None => {}
@@ -191,11 +196,22 @@ impl Coordinator {
         }
     }
 
-    /// The checkpoint that the job ends in as it is stands: sources emitted nothing after it, and now they end.
-    pub(super) fn end_suspended(&mut self) {
+    /// The checkpoint that the job ends in as it is stands: sources emitted nothing after it, and now they end. Under
+    /// `quiesce` everyone else stands still too, and must go on for the end to get through.
+    pub(super) fn end_suspended(&mut self, id: CheckpointId) {
         self.ending = Ending::Ended;
-        if self.tasks_listen() {
-            self.send(self.tasks.running_sources(), ToTask::Stop { drain: false });
+        if !self.tasks_listen() {
+            return;
+        }
+        let sources = self.tasks.running_sources();
+        self.send(sources.clone(), ToTask::Stop { drain: false });
+        if self.settings.exclusive() {
+            let others = self
+                .tasks
+                .unfinished()
+                .into_iter()
+                .filter(|subtask| !sources.contains(subtask));
+            self.send(others.collect(), ToTask::Resume { id });
         }
     }
 }

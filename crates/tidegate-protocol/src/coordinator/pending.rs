@@ -105,15 +105,6 @@ impl Purpose {
         }
     }
 
-    /// Whether tasks may stand still because of it.
-    pub(super) fn holds_tasks(&self, mode: SnapshotMode) -> bool {
-        let stops = match self.barrier_kind() {
-            CheckpointKind::Savepoint { stop, .. } => stop,
-            CheckpointKind::Checkpoint => false,
-        };
-        stops || matches!(mode, SnapshotMode::Quiesce { .. })
-    }
-
     /// Whether its failures count against the tolerance. What a person asked for fails for that person; but a
     /// drained job can't end without its last checkpoint.
     pub(super) fn counts(&self) -> bool {

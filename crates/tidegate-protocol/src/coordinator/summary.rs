@@ -31,6 +31,15 @@ pub struct Summary {
     pub p999: f64,
 }
 
+impl Summary {
+    /// The figures over some values; all zero if there are none.
+    pub fn of(values: impl IntoIterator<Item = u64>) -> Self {
+        let mut series = Series::default();
+        values.into_iter().for_each(|value| series.add(value));
+        series.summary()
+    }
+}
+
 /// Collects the values of one quantity.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Series {

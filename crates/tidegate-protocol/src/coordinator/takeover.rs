@@ -99,7 +99,7 @@ impl Coordinator {
     }
 
     /// Ids up to `id` have been in use: they are decided `aborted` before any other.
-    fn inherit_up_to(&mut self, id: CheckpointId, said_by: Option<SubtaskId>) {
+    pub(super) fn inherit_up_to(&mut self, id: CheckpointId, said_by: Option<SubtaskId>) {
         if id < self.next_id {
             return;
         }

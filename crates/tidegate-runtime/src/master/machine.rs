@@ -354,7 +354,7 @@ impl JobMaster {
                 for (subtask, snapshot) in finished {
                     self.alive.remove(&subtask);
                     self.to_coordinator(env, subtask, FromTask::Running);
-                    self.to_coordinator(env, subtask, FromTask::Finished { snapshot });
+                    self.to_coordinator(env, subtask, FromTask::Finished { snapshot, newest_seen: CheckpointId(0) });
                 }
             }
             Err(error) => {

@@ -630,7 +630,7 @@ impl Task {
         });
         snapshot.sections.retain(|s| matches!(s.location, Location::Inline(_)));
         self.metrics.set_status(TaskStatus::Finished);
-        self.outbox.send(FromTask::Finished { snapshot });
+        self.outbox.send(FromTask::Finished { snapshot, newest_seen: self.newest_seen });
         self.over = Some(Step::Finished);
         true
     }

@@ -150,6 +150,7 @@ fn finishing_twice_keeps_the_first_state() {
     rig.finish(sub(0, 0));
     let again = crate::message::FromTask::Finished {
         snapshot: snapshot(id(1), sub(0, 0)),
+        newest_seen: id(0),
     };
     assert_eq!(rig.say(sub(0, 0), again), []);
     rig.after(1000);
@@ -165,4 +166,22 @@ fn finishing_twice_keeps_the_first_state() {
         panic!("{actions:?}")
     };
     assert_eq!(content.subtasks[0], last_state(sub(0, 0)));
+}
+
+#[test]
+fn one_that_saw_the_barrier_and_whose_word_was_lost_fails_the_checkpoint() {
+    let mut rig = Rig::collecting(every_second(), pair());
+    let detail = "it has finished, and what it said of this checkpoint was lost";
+    let record = failure(1, FailureReason::AbortedByTask, Some(sub(0, 0)), detail);
+    assert_eq!(rig.finish_having_seen(sub(0, 0), 1), [write_aborted(record)]);
+    rig.aborted_stands(1);
+    rig.after(1000);
+    rig.enumerators(2);
+    rig.ack(2, sub(1, 0));
+    assert!(rig.complete_stands(2).contains(&commit(2)));
+    assert_eq!(
+        rig.finish_having_seen(sub(1, 0), 2),
+        [],
+        "it has acknowledged this one"
+    );
 }

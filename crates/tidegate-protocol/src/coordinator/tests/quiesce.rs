@@ -161,4 +161,11 @@ fn a_suspended_job_stays_at_rest_until_its_checkpoint_is_decided() {
         matches!(actions[..], [CoordinatorAction::WriteDecision { .. }]),
         "{actions:?}"
     );
+    let actions = rig.complete_stands(1);
+    let stop = send(&[sub(0, 0)], crate::message::ToTask::Stop { drain: false });
+    assert_eq!(
+        actions[3..],
+        [stop, resume(&[sub(1, 0)], 1)],
+        "else the end would not get through"
+    );
 }

@@ -268,12 +268,19 @@ impl Rig {
     }
 
     pub(super) fn finish(&mut self, subtask: SubtaskId) -> Vec<CoordinatorAction> {
-        self.say(
-            subtask,
-            FromTask::Finished {
-                snapshot: last_state(subtask),
-            },
-        )
+        self.finish_having_seen(subtask, 0)
+    }
+
+    pub(super) fn finish_having_seen(
+        &mut self,
+        subtask: SubtaskId,
+        newest_seen: u64,
+    ) -> Vec<CoordinatorAction> {
+        let body = FromTask::Finished {
+            snapshot: last_state(subtask),
+            newest_seen: id(newest_seen),
+        };
+        self.say(subtask, body)
     }
 
     pub(super) fn wait(&mut self, subtask: SubtaskId) -> Vec<CoordinatorAction> {

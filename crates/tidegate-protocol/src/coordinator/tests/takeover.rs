@@ -75,7 +75,10 @@ fn running_tasks_say_what_they_hold_and_the_enumerators_are_restored_with_it() {
         [completed(&all, 5, 7), aborted(&all, 6, 7), resume(&all, 7)],
         "what the earlier leadership may not have said"
     );
-    assert_eq!(rig.aborted_stands(7), [aborted(&all, 7, 8), delete_files(7)]);
+    assert_eq!(
+        rig.aborted_stands(7),
+        [aborted(&all, 7, 8), resume(&all, 7), delete_files(7)]
+    );
     assert_eq!(rig.c.next_timeout(), Some(at(61_000)));
     assert_eq!(
         rig.after(1000),
@@ -146,17 +149,32 @@ fn only_an_answer_counts_as_running() {
 
 #[test]
 fn finished_subtasks_are_offered_again_by_whoever_keeps_their_state() {
-    let mut rig = taking_over();
-    rig.finish(sub(0, 0));
+    let mut rig = Rig::starting(every_second(), pair(), StartMode::Takeover);
+    rig.finish_having_seen(sub(0, 0), 8);
+    assert_eq!(
+        rig.claim(claim()),
+        [send(&rig.all(), ToTask::Reoffer)],
+        "also when it was offered before the claim"
+    );
+    assert_eq!(
+        rig.finish_having_seen(sub(0, 0), 8),
+        [write_aborted(inherited(7))]
+    );
+    rig.aborted_stands(7);
+    rig.aborted_stands(8);
     let actions = rig.say(sub(1, 0), still_running(5, vec![]));
     assert!(matches!(
         actions[..],
         [CoordinatorAction::RestoreEnumerators { .. }]
     ));
     rig.on(CoordinatorEvent::EnumeratorsRestored);
-    assert_eq!(rig.wait(sub(1, 0)), [snapshot_enumerators(7)]);
-    assert_eq!(rig.enumerators(7).len(), 1);
-    let actions = rig.ack(7, sub(1, 0));
+    assert_eq!(
+        rig.wait(sub(1, 0)),
+        [snapshot_enumerators(9)],
+        "its barriers may still be in its channels"
+    );
+    assert_eq!(rig.enumerators(9).len(), 1);
+    let actions = rig.ack(9, sub(1, 0));
     assert!(matches!(actions[..], [CoordinatorAction::WriteDecision { .. }]));
 }
 

@@ -85,6 +85,8 @@ pub struct Output<T> {
     next: usize,
     flush_at: Option<Nanos>,
     failed: Option<OpError>,
+    /// The end was sent: nothing follows it, not even barriers. To consumers an ended channel has passed all.
+    ended: bool,
     now: Nanos,
 }
 
@@ -113,6 +115,7 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
             next,
             flush_at: None,
             failed: None,
+            ended: false,
             now: Nanos(0),
         }
     }
@@ -241,7 +244,10 @@ impl<T: Clone + Send + Sync + 'static> Downstream<T> for Output<T> {
             }
             ChainItem::Watermark(_, w) => self.event(&|| Element::Watermark(w)),
             ChainItem::Status(_, a) => self.event(&|| Element::Status(a)),
-            ChainItem::End(_, drain) => self.event(&|| Element::End { drain }),
+            ChainItem::End(_, drain) => {
+                self.event(&|| Element::End { drain });
+                self.ended = true;
+            }
         }
     }
 }
@@ -274,6 +280,7 @@ impl<T: Clone + Send + Sync + 'static> Chain for Output<T> {
     fn control(&mut self, control: Control<'_>, now: Nanos) {
         self.now = now;
         match control {
+            Control::Barrier(_) | Control::Cancel(_) if self.ended => {}
             Control::Barrier(barrier) => {
                 self.flush_all(now);
                 for channel in &self.channels {

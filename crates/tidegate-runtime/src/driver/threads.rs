@@ -11,7 +11,7 @@ use tidegate_types::Nanos;
 use crate::clock::Clock;
 use crate::graph::Deployed;
 use crate::signal::TaskSignal;
-use crate::task::{Step, Task, TaskMetrics};
+use crate::task::{Step, Task, TaskMetrics, Wait};
 
 use super::ticker::{TICK, Ticker};
 
@@ -53,22 +53,22 @@ fn drive(task: &mut Task, signal: &TaskSignal, clock: &dyn Clock, ticker: &Ticke
         signal.set_deadline(clock.now() + TICK);
         ticker.wake();
         let step = guarded(task, |task| task.step(STEP_RECORDS));
-        let (until, slept) = match step {
+        let (until, wait) = match step {
             Step::Busy => continue,
             Step::Finished | Step::Failed => return,
-            Step::Idle(until) => (until, &metrics.idle_ns),
-            Step::Backpressured(until) => (until, &metrics.backpressured_ns),
+            Step::Idle(until) => (until, Wait::Idle),
+            Step::Backpressured(until) => (until, Wait::Backpressured),
         };
         signal.set_deadline(Nanos::NEVER);
         let from = clock.now();
         if until > from && signal.prepare_park() {
+            metrics.begin_wait(wait, from);
             if until == Nanos::NEVER {
                 std::thread::park();
             } else {
                 std::thread::park_timeout(until.since(from).max(Duration::from_micros(50)));
             }
-            let ns = clock.now().since(from).as_nanos();
-            TaskMetrics::add(slept, u64::try_from(ns).unwrap_or(u64::MAX));
+            metrics.end_wait(clock.now());
         }
     }
 }

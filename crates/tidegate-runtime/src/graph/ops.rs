@@ -60,6 +60,9 @@ pub trait StreamOps: Send + Sync {
         consumers: u32,
     ) -> Vec<u32>;
 
+    /// What an edge has if nobody says otherwise: forward if that is possible, else rebalance.
+    fn default_partitioner(&self, forward: bool) -> Arc<dyn Any + Send + Sync>;
+
     /// How a partitioner spreads, for people.
     fn spread(&self, partitioner: &(dyn Any + Send + Sync)) -> Spread;
 }
@@ -154,6 +157,10 @@ impl<T: Record> StreamOps for TypedOps<T> {
         use tidegate_types::{Parallelism, SubtaskIndex};
         let (of, to) = (Parallelism(producers), Parallelism(consumers));
         crate::chain::consumers_of(partitioner::<T>(any), SubtaskIndex(producer), of, to).iter().map(|s| s.0).collect()
+    }
+
+    fn default_partitioner(&self, forward: bool) -> Arc<dyn Any + Send + Sync> {
+        Arc::new(if forward { Partitioner::<T>::Forward } else { Partitioner::Rebalance })
     }
 
     fn spread(&self, any: &(dyn Any + Send + Sync)) -> Spread {

@@ -8,11 +8,11 @@ use tidegate_protocol::coordinator::{
     CoordinatorSettings, History, Request, RequestDone, RequestFailure, RequestId, TraceEvent,
 };
 use tidegate_protocol::message::{FromTask, ToTask};
-use tidegate_protocol::restart::RestartPolicy;
-use tidegate_storage::{CheckpointStore, JobLock, LockHolder, Nonces};
+use tidegate_protocol::restart::{RestartStrategy, Restarts};
+use tidegate_storage::{CheckpointStore, JobLock, LockHolder, Nonces, layout};
 use tidegate_types::options::{CheckpointRetention, GateBudget, RestoreFrom, Settings};
 use tidegate_types::snapshot::SubtaskSnapshot;
-use tidegate_types::{AttemptNumber, EventTime, JobId, Nanos, SubtaskId};
+use tidegate_types::{AttemptNumber, CheckpointId, EventTime, JobId, Nanos, SubtaskId};
 
 use crate::chain::OutputSettings;
 use crate::clock::{Clock, SystemClock};
@@ -29,7 +29,7 @@ use super::error::JobError;
 use super::io::{Executor, StoreWorker, StoreWorkerParts};
 use super::machine::{JobMaster, JobOutcome, MasterParts};
 use super::snapshot_io::{Spawner, StoreIo};
-use super::status::{JobState, JobStatus, StatusBoard, SubtaskInfo, VertexInfo};
+use super::status::{JobFailure, JobState, JobStatus, StatusBoard, SubtaskInfo, VertexInfo};
 
 /// What jobs of one process share: clock, pools, ticker. Made by the first job, or given.
 pub struct Engine {
@@ -65,7 +65,7 @@ impl Engine {
         let tokio = tokio::runtime::Builder::new_multi_thread()
             .worker_threads(1)
             .thread_name("tidegate-io")
-            .enable_time()
+            .enable_all()
             .build()?;
         Ok(Arc::new(Self {
             ticker: Ticker::start(clock.clone())?,
@@ -100,6 +100,11 @@ impl Engine {
     /// Every job started here, the newest last, ended ones too.
     pub fn jobs(&self) -> Vec<Arc<RunningJob>> {
         self.boards.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The monotone time that histories of checkpoints are written with.
+    pub fn now(&self) -> Nanos {
+        self.clock.now()
     }
 
     /// Processing time.
@@ -164,7 +169,7 @@ impl Engine {
         let master = JobMaster::new(MasterParts {
             graph: graph.clone(),
             checkpoints: coordinator_settings(&settings, trace.is_some()),
-            restart: RestartPolicy::new(settings.restart, seed()),
+            restart: Restarts::new(restart_strategy(&settings), seed()),
             restore: match &settings.recovery.from {
                 None => RestoreChoice::Fresh,
                 Some(RestoreFrom::Latest) => RestoreChoice::Latest,
@@ -235,6 +240,37 @@ fn coordinator_settings(settings: &Settings, trace: bool) -> CoordinatorSettings
     }
 }
 
+fn restart_strategy(settings: &Settings) -> RestartStrategy {
+    use tidegate_types::options::{Attempts, RestartStrategy as Option};
+    let limit = |attempts: Attempts| match attempts {
+        Attempts::Limited(n) => Some(n),
+        Attempts::Unlimited => None,
+    };
+    match settings.restart {
+        Option::None => RestartStrategy::None,
+        Option::FixedDelay { attempts, delay } => {
+            RestartStrategy::FixedDelay { attempts: limit(attempts).unwrap_or(u32::MAX), delay }
+        }
+        Option::ExponentialDelay { initial, max, multiplier, reset_threshold, jitter, attempts } => {
+            RestartStrategy::ExponentialDelay {
+                initial_backoff: initial,
+                max_backoff: max,
+                backoff_multiplier: multiplier,
+                reset_backoff_threshold: reset_threshold,
+                jitter_factor: jitter,
+                attempts_before_reset_backoff: limit(attempts),
+            }
+        }
+        Option::FailureRate { max_failures, interval, delay } => {
+            RestartStrategy::FailureRate {
+                max_failures_per_interval: max_failures,
+                failure_rate_interval: interval,
+                delay,
+            }
+        }
+    }
+}
+
 fn first_status(graph: &JobGraph, _: &Settings, now: EventTime) -> JobStatus {
     let vertices = graph.chained.vertices.iter().enumerate().map(|(at, v)| VertexInfo {
         name: graph.vertex_name(tidegate_types::VertexId(at as u32)),
@@ -249,6 +285,7 @@ fn first_status(graph: &JobGraph, _: &Settings, now: EventTime) -> JobStatus {
         attempts: 0,
         restarts: 0,
         last_failure: None,
+        failures: std::collections::VecDeque::new(),
         abandoned_threads: 0,
         vertices: vertices.collect(),
         subtasks: Vec::new(),
@@ -287,6 +324,13 @@ impl RunningJob {
     /// Its dataflow.
     pub fn graph(&self) -> &JobGraph {
         &self.graph
+    }
+
+    /// Where a checkpoint is; `None` if checkpoints are only in memory.
+    pub fn checkpoint_path(&self, id: CheckpointId) -> Option<String> {
+        let dir = self.settings.checkpoints.dir.as_deref()?.trim_end_matches('/');
+        let job = layout::job_dir_name(&self.graph.job).ok()?;
+        Some(format!("{dir}/{job}/{}", layout::checkpoint_dir(id)))
     }
 
     /// Asks for something. Resolves when that is done or has failed; any runtime will do.
@@ -572,7 +616,8 @@ impl MasterEnv for LocalEnv {
             Report::Failure { subtask, error } => {
                 let at = subtask.map(|s| s.to_string()).unwrap_or_default();
                 tracing::warn!(%job, subtask = at, %error, "the attempt failed");
-                self.board.update(|status| status.last_failure = Some(error));
+                let at = self.engine.clock.wall_ms();
+                self.board.update(|status| status.failed(JobFailure { at, subtask, error }));
             }
             Report::Trace(event) => {
                 if let Some(trace) = &self.trace {

@@ -15,7 +15,7 @@ use tidegate_protocol::coordinator::{
     Request, RequestFailure, RequestId, RestoredFrom, StartMode,
 };
 use tidegate_protocol::message::{Envelope, FromTask};
-use tidegate_protocol::restart::{RestartDecision, RestartPolicy};
+use tidegate_protocol::restart::{RestartDecision, Restarts};
 use tidegate_storage::Snapshot;
 use tidegate_types::{AttemptNumber, CheckpointId, Generation, LeaderEpoch, Nanos, SubtaskId};
 
@@ -52,7 +52,7 @@ pub struct MasterParts {
     /// Checkpoint settings.
     pub checkpoints: CoordinatorSettings,
     /// When and whether failed attempts are followed by another.
-    pub restart: RestartPolicy,
+    pub restart: Restarts,
     /// What the first attempt starts from.
     pub restore: RestoreChoice,
     /// The user accepts a new line of committed output.
@@ -526,10 +526,10 @@ impl JobMaster {
             return;
         }
         env.report(Report::Failure { subtask, error: text.to_owned() });
-        let decision = if retryable { self.parts.restart.on_failure(env.now()) } else { RestartDecision::Fail };
+        let decision = retryable.then(|| self.parts.restart.on_failure(env.now()));
         let after = match decision {
-            RestartDecision::Restart { after } => After::Restart(after),
-            RestartDecision::Fail => After::End(Box::new(Err(error))),
+            Some(RestartDecision::Restart { after }) => After::Restart(after),
+            Some(RestartDecision::Fail { .. }) | None => After::End(Box::new(Err(error))),
         };
         env.report(Report::State(JobState::Failing));
         self.stop(env, after);

@@ -23,4 +23,4 @@ pub use io::{Executor, StoreWorker, StoreWorkerParts};
 pub use machine::{JobMaster, JobOutcome, MasterParts};
 pub use restore::{RestoreChecks, restore_plan};
 pub use snapshot_io::{Spawner, StoreIo};
-pub use status::{JobState, JobStatus, StatusBoard, SubtaskInfo, VertexInfo};
+pub use status::{JobFailure, JobState, JobStatus, StatusBoard, SubtaskInfo, VertexInfo};

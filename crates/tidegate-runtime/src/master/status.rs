@@ -1,6 +1,6 @@
 //! What others may see of a job while it runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::Serialize;
@@ -60,6 +60,20 @@ pub struct VertexInfo {
     pub parallelism: u32,
 }
 
+/// Failures that are remembered.
+pub const MAX_FAILURES: usize = 16;
+
+/// What ended an attempt.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct JobFailure {
+    /// When, in milliseconds since the epoch.
+    pub at: EventTime,
+    /// Where, if a task failed.
+    pub subtask: Option<SubtaskId>,
+    /// The whole chain of causes.
+    pub error: String,
+}
+
 /// A job as others see it.
 #[derive(Debug, Clone)]
 pub struct JobStatus {
@@ -77,6 +91,8 @@ pub struct JobStatus {
     pub restarts: u32,
     /// The last failure.
     pub last_failure: Option<String>,
+    /// The newest failures, the last one last; at most [`MAX_FAILURES`].
+    pub failures: VecDeque<JobFailure>,
     /// User code that didn't come back when it was cancelled, in threads.
     pub abandoned_threads: u32,
     /// Vertices, by id.
@@ -85,6 +101,17 @@ pub struct JobStatus {
     pub subtasks: Vec<SubtaskInfo>,
     /// What checkpoints came to.
     pub history: History,
+}
+
+impl JobStatus {
+    /// Takes note of what ended an attempt.
+    pub fn failed(&mut self, failure: JobFailure) {
+        self.last_failure = Some(failure.error.clone());
+        if self.failures.len() == MAX_FAILURES {
+            self.failures.pop_front();
+        }
+        self.failures.push_back(failure);
+    }
 }
 
 /// Where the master writes a job's status and others read it.

@@ -1,6 +1,6 @@
 //! The operator around a [`ProcessFunction`]: keys, hashes a pass ahead, states, timers.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -8,7 +8,6 @@ use tidegate_state::{
     Cut, DueTimer, Formats, KeyContext, OperatorSnapshot, Outcome as StateOutcome, Share, StateSet, StateSetup, States,
 };
 use tidegate_types::codec::{Key, Record};
-use tidegate_types::hash::key_hash;
 use tidegate_types::key_group::HashRange;
 use tidegate_types::snapshot::{Encoding, SectionBytes, SectionHead, SectionKind};
 use tidegate_types::time::MIN_WATERMARK;
@@ -19,6 +18,7 @@ use crate::chain::{
 };
 use crate::error::OpError;
 
+use super::key::KeySelector;
 use super::process::{
     FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SnapshotContext, Timer, TimerKind, TimerPair,
 };
@@ -30,9 +30,9 @@ const EVENT_TIMERS: &str = "_timers/event";
 const PROCESSING_TIMERS: &str = "_timers/processing";
 
 /// A process function with its key selector.
-pub struct KeyedProcessOp<K, I, O, F, S> {
+pub struct KeyedProcessOp<K: Key, I, O, F> {
     function: F,
-    select: Arc<S>,
+    select: Arc<dyn KeySelector<I, K>>,
     formats: Formats,
     uid: OperatorUid,
     set: Option<StateSet>,
@@ -42,19 +42,16 @@ pub struct KeyedProcessOp<K, I, O, F, S> {
     floors: Vec<(HashRange, EventTime)>,
     finished: BTreeMap<CheckpointId, OperatorSnapshot>,
     savepoints: BTreeSet<CheckpointId>,
-    ahead: usize,
+    /// Keys of the records ahead; their hashes are the last ones of `hashes`.
+    keys: VecDeque<K>,
     hashes: Vec<u64>,
     wall_ms: EventTime,
     _io: PhantomData<fn(I) -> O>,
 }
 
-impl<K: Key, I: Record, O, F, S> KeyedProcessOp<K, I, O, F, S>
-where
-    F: ProcessFunction<K, I, O>,
-    S: Fn(&I) -> K + Send + Sync,
-{
+impl<K: Key, I: Record, O, F: ProcessFunction<K, I, O>> KeyedProcessOp<K, I, O, F> {
     /// The operator for one subtask.
-    pub fn new(function: F, select: Arc<S>, formats: Formats, uid: OperatorUid) -> Self {
+    pub fn new(function: F, select: Arc<dyn KeySelector<I, K>>, formats: Formats, uid: OperatorUid) -> Self {
         Self {
             function,
             select,
@@ -66,7 +63,7 @@ where
             floors: Vec::new(),
             finished: BTreeMap::new(),
             savepoints: BTreeSet::new(),
-            ahead: 0,
+            keys: VecDeque::new(),
             hashes: Vec::new(),
             wall_ms: 0,
             _io: PhantomData,
@@ -90,23 +87,20 @@ where
         floor.map_or(self.watermark, |f| f.max(self.watermark))
     }
 
-    /// Fetches what the next records will touch.
+    /// Takes the keys of the next records, and fetches what they will touch.
     fn look_ahead(&mut self, input: &Cursor<I>) -> Result<(), OpError> {
-        if let Some(hashes) = input.hashes() {
-            let mut next = std::mem::take(&mut self.hashes);
-            next.clear();
-            next.extend_from_slice(&hashes[..hashes.len().min(AHEAD)]);
-            self.hashes = next;
-        } else {
-            self.hashes.clear();
-            for record in input.values().iter().take(AHEAD) {
-                let hash = key_hash(&(self.select)(record)).map_err(|e| OpError::fatal(&self.uid, "key", e))?;
-                self.hashes.push(hash);
+        let run = &input.values()[..input.len().min(AHEAD)];
+        self.keys.clear();
+        self.select.select(run, &mut self.keys);
+        let mut hashes = std::mem::take(&mut self.hashes);
+        hashes.clear();
+        match input.hashes() {
+            Some(known) => hashes.extend_from_slice(&known[..run.len()]),
+            None => {
+                self.select.hash(run, &mut hashes).map_err(|e| OpError::fatal(&self.uid, "key", e))?;
             }
         }
-        let hashes = std::mem::take(&mut self.hashes);
         self.with_set(|set, declare| set.prefetch(&hashes, declare));
-        self.ahead = hashes.len();
         self.hashes = hashes;
         Ok(())
     }
@@ -219,13 +213,12 @@ where
     }
 }
 
-impl<K, I, O, F, S> Operator<I, O> for KeyedProcessOp<K, I, O, F, S>
+impl<K, I, O, F> Operator<I, O> for KeyedProcessOp<K, I, O, F>
 where
     K: Key,
     I: Record,
     O: Send + 'static,
     F: ProcessFunction<K, I, O>,
-    S: Fn(&I) -> K + Send + Sync,
 {
     fn open(&mut self, cx: &mut OpenContext) -> Result<(), OpError> {
         let setup = StateSetup {
@@ -261,31 +254,26 @@ where
 
     fn process(&mut self, input: &mut Cursor<I>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
         self.wall_ms = pass.wall_ms();
+        // What was looked up ahead counts for this call only: the records may come back in another cursor.
+        self.keys.clear();
         loop {
             if input.is_empty() {
-                self.ahead = 0;
                 return Ok(Flow::Done);
             }
             if pass.must_yield() {
-                self.ahead = 0;
                 return Ok(Flow::Yielded);
             }
             if out.is_full() {
-                self.ahead = 0;
                 return Ok(Flow::Full);
             }
-            if self.ahead == 0 {
+            if self.keys.is_empty() {
                 self.look_ahead(input)?;
             }
-            self.ahead = self.ahead.saturating_sub(1);
-            let Some((record, time, hash)) = input.next_hashed() else { return Ok(Flow::Done) };
-            let key = (self.select)(&record);
-            let hash = match hash {
-                Some(hash) => hash,
-                None => key_hash(&key).map_err(|e| OpError::fatal(&self.uid, "key", e))?,
+            let hash = self.hashes[self.hashes.len() - self.keys.len()];
+            let (Some(key), Some((record, time))) = (self.keys.pop_front(), input.next()) else {
+                return Ok(Flow::Done);
             };
-            let watermark =
-                if self.floors.is_empty() { self.watermark } else { self.watermark_of(hash) };
+            let watermark = if self.floors.is_empty() { self.watermark } else { self.watermark_of(hash) };
             let at = KeyContext::new(&key, hash, self.wall_ms);
             let mut cx = ProcessContext { at, time, watermark, out, timers: &mut self.timers };
             self.function.process(record, &mut cx).map_err(|e| OpError::user(&self.uid, e))?;

@@ -4,6 +4,8 @@
 //! own: the chain around an operator. User closures are inlined into the loops here; one virtual call reaches
 //! an operator per pass.
 
+mod co_stateless;
+mod key;
 mod keyed;
 mod process;
 mod sink;
@@ -11,6 +13,8 @@ mod sink_op;
 mod stateless;
 mod timestamps;
 
+pub use co_stateless::CoFlatMapOp;
+pub use key::KeySelector;
 pub use keyed::KeyedProcessOp;
 pub use process::{
     FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SideTag, SnapshotContext, Timer, TimerKind,

@@ -64,7 +64,7 @@ pub struct Timer {
 ///
 /// State lives in handles that [`state`](Self::state) names; everything in them is in every snapshot, and is
 /// there again after a restore. Other fields are not.
-pub trait ProcessFunction<K, I, O>: Send + 'static {
+pub trait ProcessFunction<K: Key, I, O>: Send + 'static {
     /// Names the function's states. Called often; must always name the same ones.
     fn state(&mut self, states: &mut States<'_, K>) {
         let _ = states;
@@ -174,19 +174,19 @@ impl SnapshotContext {
 }
 
 /// The timers of one keyed operator.
-pub(crate) struct TimerPair<K> {
+pub(crate) struct TimerPair<K: Key> {
     pub(crate) event: Timers<K>,
     pub(crate) processing: Timers<K>,
 }
 
-impl<K> Default for TimerPair<K> {
+impl<K: Key> Default for TimerPair<K> {
     fn default() -> Self {
         Self { event: Timers::default(), processing: Timers::default() }
     }
 }
 
 /// What a function may use while it has a record or timer.
-pub struct ProcessContext<'a, K, O> {
+pub struct ProcessContext<'a, K: Key, O> {
     pub(crate) at: KeyContext<'a, K>,
     pub(crate) time: Option<EventTime>,
     pub(crate) watermark: EventTime,
@@ -194,7 +194,7 @@ pub struct ProcessContext<'a, K, O> {
     pub(crate) timers: &'a mut TimerPair<K>,
 }
 
-impl<'a, K, O> ProcessContext<'a, K, O> {
+impl<'a, K: Key, O> ProcessContext<'a, K, O> {
     /// The key at hand.
     pub fn key(&self) -> &'a K {
         self.at.key

@@ -5,7 +5,6 @@
 //! committed already (the news is a hint and may be lost), which is why commits are idempotent.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -65,7 +64,7 @@ fn resolve(slot: &Shared) -> Result<Vec<Bytes>, String> {
     }
 }
 
-impl<T: Record> Operator<T, Infallible> for SinkOp<T> {
+impl<T: Record> Operator<T, ()> for SinkOp<T> {
     fn open(&mut self, cx: &mut OpenContext) -> Result<(), OpError> {
         self.cx.wall_ms = cx.wall_ms;
         self.writer = Some(self.sink.writer(self.cx.clone()).map_err(|e| self.user(e))?);
@@ -75,7 +74,7 @@ impl<T: Record> Operator<T, Infallible> for SinkOp<T> {
     fn process(
         &mut self,
         input: &mut Cursor<T>,
-        _: &mut OutBatch<Infallible>,
+        _: &mut OutBatch<()>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
         let Some(writer) = &mut self.writer else { return Ok(Flow::Done) };
@@ -90,13 +89,13 @@ impl<T: Record> Operator<T, Infallible> for SinkOp<T> {
     fn on_watermark(
         &mut self,
         _: EventTime,
-        _: &mut OutBatch<Infallible>,
+        _: &mut OutBatch<()>,
         _: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
         Ok(Flow::Done)
     }
 
-    fn on_end(&mut self, _: &mut OutBatch<Infallible>, _: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn on_end(&mut self, _: &mut OutBatch<()>, _: &mut Pass<'_>) -> Result<Flow, OpError> {
         if let Some(writer) = &mut self.writer {
             writer.flush().map_err(|e| OpError::user(&self.cx.uid, e))?;
         }

@@ -5,7 +5,9 @@
 //! the engine asks a reader for its splits with their positions between two polls, and the enumerator for its
 //! state before the sources are triggered, so both are in the cut.
 
+mod collection;
 mod erased;
+mod generator;
 
 use std::sync::Arc;
 
@@ -16,6 +18,8 @@ use crate::chain::OutBatch;
 use crate::error::BoxError;
 use crate::signal::TaskSignal;
 
+pub use collection::{CollectionSource, RangeEnumeration, RangeSplit};
+pub use generator::GeneratorSource;
 pub use erased::{AnyEnumerator, AnyReader, AnySource, Assignment, erase};
 
 /// A part of a source that one reader reads: a file's byte range, a partition. It carries its own position.

@@ -17,6 +17,6 @@ pub use body::{Body, BodyTaken};
 pub use gates::{GateBody, GatePort, TwoGateBody, TwoInputHead};
 pub use io::{Outbox, SnapshotIo, WriteJob, WriteReply};
 pub use mailbox::{Mail, Mailbox};
-pub use metrics::{TaskMetrics, TaskStatus};
+pub use metrics::{TaskMetrics, TaskStatus, TaskTotals, Wait};
 pub use source_body::SourceBody;
 pub use step::{Step, Task, TaskParts, TaskSettings};

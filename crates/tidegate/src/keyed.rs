@@ -1,0 +1,74 @@
+//! Streams divided by key.
+
+use std::sync::Arc;
+
+use tidegate_runtime::chain::Route;
+use tidegate_runtime::error::BoxError;
+use tidegate_runtime::graph::{TypedOps, make_one_input};
+use tidegate_runtime::operators::{KeySelector, KeyedProcessOp, ProcessContext, ProcessFunction};
+use tidegate_state::{Formats, States, ValueState};
+use tidegate_types::codec::{Key, Record};
+
+use crate::build::NodeDraft;
+use crate::stream::Stream;
+
+/// A stream whose records are divided by key: what consumes it has state and timers per key.
+#[must_use = "a stream does nothing until something consumes it"]
+pub struct KeyedStream<K, T> {
+    pub(crate) stream: Stream<T>,
+    pub(crate) select: Arc<dyn KeySelector<T, K>>,
+}
+
+impl<K, T> Clone for KeyedStream<K, T> {
+    fn clone(&self) -> Self {
+        Self { stream: self.stream.clone(), select: self.select.clone() }
+    }
+}
+
+impl<K: Key, T: Record> KeyedStream<K, T> {
+    /// A function with state and timers per key, made once per subtask by `make`. Give it a
+    /// [`uid`](Stream::uid).
+    pub fn process<O, F>(&self, name: &str, make: impl Fn() -> F + Send + Sync + 'static) -> Stream<O>
+    where
+        O: Record,
+        F: ProcessFunction<K, T, O>,
+    {
+        let make = Arc::new(make);
+        let select = self.select.clone();
+        let formats = Formats::default();
+        let by = self.select.clone();
+        let route = Route::Keyed(Arc::new(move |records: &[T], hashes: &mut Vec<u64>| by.hash(records, hashes)));
+        let made = make_one_input(
+            move |cx| Box::new(KeyedProcessOp::new(make(), select.clone(), formats.clone(), cx.uid.clone())),
+            Some(route),
+        );
+        self.stream.then(NodeDraft { stateful: true, ..NodeDraft::new(name, made, TypedOps::<O>::shared()) })
+    }
+
+    /// Combines the records of each key: puts out the running result after every record.
+    pub fn reduce(&self, name: &str, f: impl Fn(T, T) -> T + Send + Sync + 'static) -> Stream<T> {
+        let f = Arc::new(f);
+        self.process(name, move || Reduce { f: f.clone(), result: ValueState::new() })
+    }
+}
+
+struct Reduce<K: Key, T: Record, F> {
+    f: Arc<F>,
+    result: ValueState<K, T>,
+}
+
+impl<K: Key, T: Record, F: Fn(T, T) -> T + Send + Sync + 'static> ProcessFunction<K, T, T> for Reduce<K, T, F> {
+    fn state(&mut self, states: &mut States<'_, K>) {
+        states.value("result", &mut self.result);
+    }
+
+    fn process(&mut self, record: T, cx: &mut ProcessContext<'_, K, T>) -> Result<(), BoxError> {
+        let reduced = match self.result.get(cx.at()) {
+            Some(so_far) => (self.f)(so_far.clone(), record),
+            None => record,
+        };
+        self.result.set(cx.at(), reduced.clone());
+        cx.collect(reduced);
+        Ok(())
+    }
+}

@@ -56,6 +56,12 @@ impl JobGraph {
         &mut self.settings
     }
 
+    /// What it is made of, for drivers of their own: the simulator.
+    #[doc(hidden)]
+    pub fn into_parts(self) -> (Arc<RuntimeGraph>, Settings) {
+        (self.graph, self.settings)
+    }
+
     /// Starts the job in this process.
     ///
     /// # Errors

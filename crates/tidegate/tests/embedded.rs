@@ -90,3 +90,64 @@ fn checkpoints_run_along_in_every_mode() {
         assert!(completed >= 1, "{mode}: {completed} checkpoints");
     }
 }
+
+/// Counts, and fails once when told to.
+struct Fragile {
+    seen: ValueState<u64, u64>,
+    fail_at: std::sync::Arc<std::sync::atomic::AtomicU64>,
+}
+
+impl ProcessFunction<u64, u64, (u64, u64)> for Fragile {
+    fn state(&mut self, states: &mut States<'_, u64>) {
+        states.value("seen", &mut self.seen);
+    }
+
+    fn process(&mut self, record: u64, cx: &mut ProcessContext<'_, u64, (u64, u64)>) -> Result<(), BoxError> {
+        use std::sync::atomic::Ordering;
+        let seen = self.seen.get(cx.at()).copied().unwrap_or(0) + 1;
+        self.seen.set(cx.at(), seen);
+        cx.register_event_timer(i64::MAX);
+        if record > self.fail_at.load(Ordering::Relaxed) && self.fail_at.swap(u64::MAX, Ordering::Relaxed) != u64::MAX {
+            panic!("told to fail at {record}");
+        }
+        std::thread::yield_now();
+        Ok(())
+    }
+
+    fn on_timer(&mut self, _: Timer, cx: &mut ProcessContext<'_, u64, (u64, u64)>) -> Result<(), BoxError> {
+        cx.collect((*cx.key(), self.seen.get(cx.at()).copied().unwrap_or(0)));
+        Ok(())
+    }
+}
+
+#[test]
+fn a_panic_in_user_code_costs_a_restart_and_no_record() {
+    for mode in ["aligned", "unaligned", "adaptive", "quiesce"] {
+        let mut env = Environment::new(format!("fragile-{mode}"));
+        env.configuration()
+            .set_text("parallelism.default", "2")
+            .set_text("execution.checkpointing.interval", "20ms")
+            .set_text("execution.checkpointing.mode", mode)
+            .set_text("restart-strategy.type", "fixed-delay")
+            .set_text("restart-strategy.fixed-delay.attempts", "3")
+            .set_text("restart-strategy.fixed-delay.delay", "0ms");
+        let n = 400_000u64;
+        let fail_at = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(n * 3 / 4));
+        let result = env
+            .source("numbers", GeneratorSource::new(|n| n).count(n))
+            .uid("numbers")
+            .key_by(|n: &u64| n % 97)
+            .process("count", move || Fragile { seen: ValueState::new(), fail_at: fail_at.clone() })
+            .uid("count")
+            .collect("result");
+        let job = env.build().expect("builds").start(StartOptions::default()).expect("starts");
+        assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished, "{mode}");
+        let status = job.status();
+        assert_eq!(status.restarts, 1, "{mode}");
+        assert!(status.history.latest_restored().is_some(), "{mode}: restored from a checkpoint");
+        let counts: HashMap<u64, u64> = result.take().into_iter().collect();
+        let expected: HashMap<u64, u64> =
+            (0..97).map(|k| (k, (0..n).filter(|i| i % 97 == k).count() as u64)).collect();
+        assert_eq!(counts, expected, "{mode}");
+    }
+}

@@ -8,22 +8,21 @@ use tidegate_protocol::coordinator::{
     CoordinatorSettings, History, Request, RequestDone, RequestFailure, RequestId, TraceEvent,
 };
 use tidegate_protocol::message::{FromTask, ToTask};
-use tidegate_protocol::restart::{RestartStrategy, Restarts};
+use tidegate_protocol::restart::Restarts;
 use tidegate_storage::{CheckpointStore, JobLock, LockHolder, Nonces, layout};
-use tidegate_types::options::{CheckpointRetention, GateBudget, RestoreFrom, Settings};
+use tidegate_types::options::{CheckpointRetention, RestoreFrom, Settings};
 use tidegate_types::snapshot::SubtaskSnapshot;
 use tidegate_types::{AttemptNumber, CheckpointId, EventTime, JobId, Nanos, SubtaskId};
 
-use crate::chain::OutputSettings;
 use crate::clock::{Clock, SystemClock};
 use crate::driver::pool::Pool;
 use crate::driver::threads;
 use crate::driver::ticker::Ticker;
 use crate::error::BoxError;
-use crate::gate::BudgetSettings;
 use crate::graph::{Attempt, DeployContext, JobGraph, RestorePlan};
-use crate::task::{Mail, Mailbox, Outbox, TaskSettings};
+use crate::task::{Mail, Mailbox, Outbox};
 
+use super::configured::{coordinator_settings, restart_strategy, task_options};
 use super::env::{IoRequest, MasterEnv, MasterEvent, Report, RestoreChoice};
 use super::error::JobError;
 use super::io::{Executor, StoreWorker, StoreWorkerParts};
@@ -221,54 +220,6 @@ fn open_store(
     let holder = LockHolder { pid: std::process::id(), started: format!("job `{job}`") };
     let held = store.lock(&holder)?;
     Ok((store, held))
-}
-
-fn coordinator_settings(settings: &Settings, trace: bool) -> CoordinatorSettings {
-    let c = &settings.checkpoints;
-    CoordinatorSettings {
-        interval: c.interval,
-        timeout: c.timeout,
-        min_pause: c.min_pause,
-        max_concurrent: c.max_concurrent,
-        tolerable_failures: c.tolerable_failures,
-        mode: c.mode,
-        num_retained: c.num_retained,
-        after_tasks_finish: c.after_tasks_finish,
-        storage: true,
-        trace,
-        ..CoordinatorSettings::default()
-    }
-}
-
-fn restart_strategy(settings: &Settings) -> RestartStrategy {
-    use tidegate_types::options::{Attempts, RestartStrategy as Option};
-    let limit = |attempts: Attempts| match attempts {
-        Attempts::Limited(n) => Some(n),
-        Attempts::Unlimited => None,
-    };
-    match settings.restart {
-        Option::None => RestartStrategy::None,
-        Option::FixedDelay { attempts, delay } => {
-            RestartStrategy::FixedDelay { attempts: limit(attempts).unwrap_or(u32::MAX), delay }
-        }
-        Option::ExponentialDelay { initial, max, multiplier, reset_threshold, jitter, attempts } => {
-            RestartStrategy::ExponentialDelay {
-                initial_backoff: initial,
-                max_backoff: max,
-                backoff_multiplier: multiplier,
-                reset_backoff_threshold: reset_threshold,
-                jitter_factor: jitter,
-                attempts_before_reset_backoff: limit(attempts),
-            }
-        }
-        Option::FailureRate { max_failures, interval, delay } => {
-            RestartStrategy::FailureRate {
-                max_failures_per_interval: max_failures,
-                failure_rate_interval: interval,
-                delay,
-            }
-        }
-    }
 }
 
 fn first_status(graph: &JobGraph, _: &Settings, now: EventTime) -> JobStatus {
@@ -480,7 +431,6 @@ impl LocalEnv {
     }
 
     fn deploy_context(&self, attempt: Attempt, restore: Option<Arc<RestorePlan>>) -> DeployContext {
-        let t = &self.settings.tasks;
         let io = StoreIo::new(
             self.worker.store().clone(),
             self.executor.clone(),
@@ -490,24 +440,13 @@ impl LocalEnv {
             self.worker.writer_nonces(),
         );
         let events = self.events.clone();
+        let (outputs, budget, task) = task_options(&self.settings, &self.graph);
         DeployContext {
             clock: self.engine.clock.clone(),
             io,
-            outputs: OutputSettings {
-                buffer_timeout: t.buffer_timeout,
-                max_parallelism: self.graph.max_parallelism,
-            },
-            budget: match t.gate_budget {
-                GateBudget::Time(budget) => {
-                    BudgetSettings::Time { budget, max_bytes: t.gate_max_bytes.bytes() }
-                }
-                GateBudget::Fixed(records) => BudgetSettings::FixedPerChannel(u64::from(records)),
-            },
-            task: TaskSettings {
-                awaits_last_checkpoint: self.settings.checkpoints.after_tasks_finish,
-                max_overdraft: t.overdraft_max_time,
-                ..TaskSettings::default()
-            },
+            outputs,
+            budget,
+            task,
             outbox: Box::new(move |id| {
                 Box::new(ToMaster { events: events.clone(), id, attempt: attempt.number })
             }),

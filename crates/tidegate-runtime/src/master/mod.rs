@@ -8,6 +8,7 @@
 //! whose reply comes back as an event. The embedded cluster and the simulator drive the same one.
 
 mod attempt;
+mod configured;
 mod env;
 mod error;
 mod io;
@@ -17,6 +18,7 @@ mod restore;
 mod snapshot_io;
 mod status;
 
+pub use configured::{coordinator_settings, restart_strategy, task_options};
 pub use env::{ClaimedStore, IoReply, IoRequest, MasterEnv, MasterEvent, Report, RestoreChoice};
 pub use error::JobError;
 pub use io::{Executor, StoreWorker, StoreWorkerParts};

@@ -4,8 +4,10 @@ use std::sync::Arc;
 
 use tidegate_runtime::chain::Route;
 use tidegate_runtime::error::BoxError;
-use tidegate_runtime::graph::{TypedOps, make_one_input};
-use tidegate_runtime::operators::{KeySelector, KeyedProcessOp, ProcessContext, ProcessFunction};
+use tidegate_runtime::graph::{TypedOps, make_one_input, make_two_input};
+use tidegate_runtime::operators::{
+    CoProcessFunction, KeySelector, KeyedCoProcessOp, KeyedProcessOp, ProcessContext, ProcessFunction,
+};
 use tidegate_state::{Formats, States, ValueState};
 use tidegate_types::codec::{Key, Record};
 
@@ -36,8 +38,7 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         let make = Arc::new(make);
         let select = self.select.clone();
         let formats = Formats::default();
-        let by = self.select.clone();
-        let route = Route::Keyed(Arc::new(move |records: &[T], hashes: &mut Vec<u64>| by.hash(records, hashes)));
+        let route = route(&self.select);
         let made = make_one_input(
             move |cx| Box::new(KeyedProcessOp::new(make(), select.clone(), formats.clone(), cx.uid.clone())),
             Some(route),
@@ -45,10 +46,54 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         self.stream.then(NodeDraft { stateful: true, ..NodeDraft::new(name, made, TypedOps::<O>::shared()) })
     }
 
+    /// This stream and another with the same kind of key: a function that consumes both shares its state.
+    pub fn connect<B: Record>(&self, other: &KeyedStream<K, B>) -> ConnectedKeyedStreams<K, T, B> {
+        ConnectedKeyedStreams { first: self.clone(), second: other.clone() }
+    }
+
     /// Combines the records of each key: puts out the running result after every record.
     pub fn reduce(&self, name: &str, f: impl Fn(T, T) -> T + Send + Sync + 'static) -> Stream<T> {
         let f = Arc::new(f);
         self.process(name, move || Reduce { f: f.clone(), result: ValueState::new() })
+    }
+}
+
+/// Two keyed streams that one function will consume.
+#[must_use = "connected streams do nothing until something consumes them"]
+pub struct ConnectedKeyedStreams<K, A, B> {
+    first: KeyedStream<K, A>,
+    second: KeyedStream<K, B>,
+}
+
+fn route<K: Key, T: Record>(select: &Arc<dyn KeySelector<T, K>>) -> Route<T> {
+    let by = select.clone();
+    Route::Keyed(Arc::new(move |records: &[T], hashes: &mut Vec<u64>| by.hash(records, hashes)))
+}
+
+impl<K: Key, A: Record, B: Record> ConnectedKeyedStreams<K, A, B> {
+    /// A function with state and timers per key over both streams, made once per subtask by `make`. Give it a
+    /// [`uid`](Stream::uid).
+    pub fn process<O, F>(&self, name: &str, make: impl Fn() -> F + Send + Sync + 'static) -> Stream<O>
+    where
+        O: Record,
+        F: CoProcessFunction<K, A, B, O>,
+    {
+        let (first, second) = (self.first.select.clone(), self.second.select.clone());
+        let routes = (route(&first), route(&second));
+        let formats = Formats::default();
+        let made = make_two_input(
+            move |cx| {
+                let (first, second) = (first.clone(), second.clone());
+                Box::new(KeyedCoProcessOp::new(make(), first, second, formats.clone(), cx.uid.clone()))
+            },
+            Some(routes.0),
+            Some(routes.1),
+        );
+        let mut draft = NodeDraft { stateful: true, ..NodeDraft::new(name, made, TypedOps::<O>::shared()) };
+        draft.inputs.extend(self.first.stream.edges(0));
+        draft.inputs.extend(self.second.stream.edges(1));
+        let drafts = self.first.stream.drafts.clone();
+        Stream::of(drafts.add(draft), drafts)
     }
 }
 

@@ -66,7 +66,7 @@ pub use collect::Collected;
 pub use connected::ConnectedStreams;
 pub use environment::Environment;
 pub use handle::{Drain, JobGraph, JobHandle, StartOptions};
-pub use keyed::KeyedStream;
+pub use keyed::{ConnectedKeyedStreams, KeyedStream};
 pub use sinks::SinkHandle;
 pub use stream::{SideStream, Stream};
 

@@ -1,13 +1,13 @@
 //! What a job program usually needs: `use tidegate::prelude::*`.
 
 pub use crate::{
-    BuildErrors, Collected, ConnectedStreams, Drain, Environment, JobGraph, JobHandle, KeyedStream, StartOptions,
+    BuildErrors, Collected, ConnectedKeyedStreams, ConnectedStreams, Drain, Environment, JobGraph, JobHandle, KeyedStream, StartOptions,
     Stream,
 };
 pub use tidegate_runtime::error::BoxError;
 pub use tidegate_runtime::master::{JobError, JobOutcome, JobState};
 pub use tidegate_runtime::operators::{
-    OnError, ProcessContext, ProcessFunction, SideTag, Timer, TimerKind, WatermarkStrategy,
+    CoProcessFunction, OnError, ProcessContext, ProcessFunction, SideTag, Timer, TimerKind, WatermarkStrategy,
 };
 pub use tidegate_runtime::source::{CollectionSource, GeneratorSource};
 pub use tidegate_state::{

@@ -4,18 +4,23 @@
 //! own: the chain around an operator. User closures are inlined into the loops here; one virtual call reaches
 //! an operator per pass.
 
+mod co_process;
 mod co_stateless;
+mod core;
 mod key;
 mod keyed;
+mod named;
 mod process;
 mod sink;
 mod sink_op;
 mod stateless;
 mod timestamps;
 
+pub use co_process::{CoProcessFunction, KeyedCoProcessOp};
 pub use co_stateless::CoFlatMapOp;
 pub use key::KeySelector;
 pub use keyed::KeyedProcessOp;
+pub use named::{GiveBack, RegisterError, SnapshotFence, SnapshotSources, TakeSnapshot};
 pub use process::{
     FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SideTag, SnapshotContext, Timer, TimerKind,
 };

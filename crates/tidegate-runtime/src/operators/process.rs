@@ -11,6 +11,8 @@ use tidegate_types::{CheckpointId, EventTime, MaxParallelism, OperatorUid, Paral
 use crate::chain::OutBatch;
 use crate::error::BoxError;
 
+use super::named::SnapshotSources;
+
 /// Names a side output with records of type `S`. Made by the stream that has it.
 #[derive(Debug)]
 pub struct SideTag<S> {
@@ -139,6 +141,14 @@ pub struct FunctionContext {
     pub max_parallelism: MaxParallelism,
     /// Whether state was restored.
     pub is_restored: bool,
+    pub(crate) sources: SnapshotSources,
+}
+
+impl FunctionContext {
+    /// Where the function registers what it keeps outside of declared states, and the fence that cuts take.
+    pub fn snapshot_sources(&self) -> &SnapshotSources {
+        &self.sources
+    }
 }
 
 /// Raw sections of a restored snapshot: per old subtask and name.

@@ -295,8 +295,20 @@ impl Coordinator {
         &self.history
     }
 
-    /// Ends the coordinator and keeps its history for the next attempt.
-    pub fn into_history(self) -> History {
+    /// Ends the coordinator and keeps its history for the next attempt. What wasn't decided counts as failed.
+    pub fn into_history(mut self) -> History {
+        for (id, pending) in std::mem::take(&mut self.undecided) {
+            if pending.is_live() {
+                let record = FailureRecord {
+                    id: Some(id),
+                    reason: FailureReason::JobStopped,
+                    subtask: None,
+                    detail: String::new(),
+                    counted: false,
+                };
+                self.history.failed(id, record, self.now);
+            }
+        }
         self.history
     }
 

@@ -13,6 +13,8 @@ use tidegate_types::{CheckpointId, Nanos};
 pub enum Hold {
     /// Not every task runs yet.
     NotAllRunning,
+    /// The enumerators are being snapshotted for an earlier one: its triggers must leave first.
+    Enumerators(CheckpointId),
     /// As many are pending as may be.
     MaxConcurrent,
     /// The last one completed too recently.
@@ -40,6 +42,10 @@ impl fmt::Display for Hold {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::NotAllRunning => f.write_str("not all tasks run yet"),
+            Self::Enumerators(id) => write!(
+                f,
+                "the split enumerators are being snapshotted for checkpoint {id}"
+            ),
             Self::MaxConcurrent => {
                 f.write_str("as many checkpoints are pending as max-concurrent-checkpoints allows")
             }
@@ -79,6 +85,7 @@ impl Periodic {
             Self::Off
             | Self::Held(
                 Hold::NotAllRunning
+                | Hold::Enumerators(_)
                 | Hold::MaxConcurrent
                 | Hold::AlignedSavepoint(_)
                 | Hold::Exclusive

@@ -13,7 +13,7 @@ use super::decider::{Hold, Periodic};
 use super::event::{Request, RequestId};
 use super::failure::{FailureReason, FailureRecord};
 use super::last::Ending;
-use super::pending::Purpose;
+use super::pending::{Purpose, Stage};
 use super::trace::TraceStep;
 use super::{Coordinator, Phase};
 
@@ -240,6 +240,14 @@ impl Coordinator {
     fn hold_by_pending(&self, purpose: &Purpose) -> Option<Hold> {
         if self.undecided.len() >= MAX_UNDECIDED {
             return Some(Hold::Backlog);
+        }
+        // Triggers leave in the order of ids, since barriers never pass each other.
+        let asking = self
+            .undecided
+            .values()
+            .find(|pending| pending.stage == Stage::SnapshottingEnumerators);
+        if let Some(asking) = asking {
+            return Some(Hold::Enumerators(asking.id));
         }
         let pending = self.pending().count();
         if pending > 0 && self.settings.exclusive() {

@@ -142,6 +142,7 @@ fn only_the_newest_are_kept_in_detail_and_those_in_progress_always() {
 fn the_history_outlives_the_attempt_and_knows_of_restores() {
     let mut rig = Rig::running(lenient(), pair());
     rig.take(1);
+    rig.after(1000);
     let identity = Identity {
         attempt: tidegate_types::AttemptNumber(1),
         ..rig.c.identity.clone()
@@ -160,7 +161,17 @@ fn the_history_outlives_the_attempt_and_knows_of_restores() {
         ..Claim::default()
     });
     let counts = rig.c.history().counts();
-    assert_eq!((counts.restored, counts.completed), (1, 1));
+    let expected = CheckpointCounts {
+        restored: 1,
+        total: 2,
+        in_progress: 0,
+        completed: 1,
+        failed: 1,
+    };
+    assert_eq!(
+        counts, expected,
+        "what was pending when the attempt ended has failed"
+    );
     let restored = rig.c.history().latest_restored().cloned();
     assert_eq!(
         restored,

@@ -71,6 +71,7 @@ fn as_many_run_at_once_as_may() {
         line(),
     );
     assert_eq!(rig.after(1000), [snapshot_enumerators(2)]);
+    rig.enumerators(2);
     assert_eq!(rig.after(1000), []);
     assert_eq!(rig.c.held(), Some(Hold::MaxConcurrent));
     rig.decline(1, sub(0, 0), crate::message::DeclineReason::NotReady);
@@ -139,6 +140,7 @@ fn while_a_savepoint_is_aligned_adaptive_triggers_start() {
         line(),
     );
     rig.request(1, Request::Savepoint(order()));
+    rig.enumerators(1);
     assert_eq!(
         rig.after(1000),
         [snapshot_enumerators(2)],
@@ -161,6 +163,7 @@ fn an_unaligned_savepoint_holds_nothing() {
             ..order()
         }),
     );
+    rig.enumerators(1);
     assert_eq!(rig.after(1000), [snapshot_enumerators(2)]);
 }
 
@@ -175,4 +178,46 @@ fn after_a_task_has_finished_triggers_stop_if_that_is_switched_off() {
     assert_eq!(rig.after(1000), []);
     assert_eq!(rig.c.held(), Some(Hold::AfterFinish));
     assert_eq!(rig.c.next_timeout(), None);
+}
+
+#[test]
+fn triggers_leave_in_the_order_of_ids() {
+    let mut rig = Rig::running(
+        CoordinatorSettings {
+            max_concurrent: 9,
+            ..every_second()
+        },
+        line(),
+    );
+    rig.after(1000);
+    assert_eq!(
+        rig.request(1, Request::Checkpoint { full: false }),
+        [],
+        "1 still asks the enumerators"
+    );
+    rig.after(1000);
+    assert_eq!(rig.c.held(), Some(Hold::Enumerators(id(1))));
+    let actions = rig.enumerators(1);
+    assert_eq!(
+        actions,
+        [
+            trigger(&[sub(0, 0), sub(0, 1)], actions_barrier(&actions)),
+            snapshot_enumerators(2)
+        ]
+    );
+    assert_eq!(rig.enumerators(2).last(), Some(&snapshot_enumerators(3)));
+}
+
+/// The barrier that the first of some actions sends.
+fn actions_barrier(actions: &[CoordinatorAction]) -> tidegate_types::Barrier {
+    match actions.first() {
+        Some(CoordinatorAction::Send {
+            message: crate::message::ToTask::Trigger(barrier),
+            ..
+        }) => {
+            assert_eq!(barrier.id, id(1));
+            barrier.clone()
+        }
+        other => panic!("no trigger: {other:?}"),
+    }
 }

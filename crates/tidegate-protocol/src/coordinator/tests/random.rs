@@ -7,19 +7,24 @@
 //! One seed again: `TIDEGATE_SEED=17 cargo test -p tidegate-protocol coordinator::tests::random`.
 
 mod checks;
+mod draw;
 mod leader;
+mod phases;
 mod rng;
+mod seen;
+mod steps;
 mod task;
 mod world;
 
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
+use seen::Summary;
 use world::World;
 
 /// How many seeds an ordinary test run tries.
 const RUNS: u64 = 1_500;
 
-fn run(seed: u64) -> world::Summary {
+fn run(seed: u64) -> Summary {
     let mut world = World::new(seed);
     world.with_faults();
     world.without_faults();
@@ -36,7 +41,7 @@ fn whatever_happens_decisions_are_right_and_checkpoints_go_on() {
         None => 0..RUNS,
     };
     let single = seeds.end - seeds.start == 1;
-    let mut sum = world::Summary::default();
+    let mut sum = Summary::default();
     for seed in seeds {
         match catch_unwind(AssertUnwindSafe(|| run(seed))) {
             Ok(summary) => sum.add(&summary),

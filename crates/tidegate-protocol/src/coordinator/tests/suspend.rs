@@ -67,6 +67,7 @@ fn if_it_fails_the_sources_go_on_and_so_does_the_job() {
     );
     rig.aborted_stands(1);
     assert_eq!(rig.after(1000), [snapshot_enumerators(2)]);
+    rig.enumerators(2);
     assert_eq!(
         rig.request(2, suspend(None)),
         [snapshot_enumerators(3)],

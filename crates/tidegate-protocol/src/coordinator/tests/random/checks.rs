@@ -152,7 +152,7 @@ fn complete(content: &CheckpointContent, leader: &Leader) {
         .filter(|snapshot| snapshot.finished)
         .map(|snapshot| snapshot.subtask)
         .collect();
-    for (producer, consumer) in super::world::channels(tasks.plan()) {
+    for (producer, consumer) in super::draw::channels(tasks.plan()) {
         // Else records that left the producer after its cut would be inside the consumer's.
         assert!(
             !finished.contains(&consumer) || finished.contains(&producer),
@@ -170,6 +170,15 @@ fn sent(to: &[SubtaskId], message: &ToTask, leader: &mut Leader, store: &Store) 
             assert_eq!(barrier.epoch, leader.epoch);
             assert!(decided(barrier.oldest_pending) && barrier.oldest_pending <= barrier.id);
             for subtask in to {
+                let later = leader
+                    .triggered
+                    .iter()
+                    .find(|(id, other)| other == subtask && *id > barrier.id);
+                assert!(
+                    later.is_none(),
+                    "{subtask} is triggered for {} after {later:?}",
+                    barrier.id
+                );
                 assert!(
                     leader.triggered.insert((barrier.id, *subtask)),
                     "{subtask} is triggered again"

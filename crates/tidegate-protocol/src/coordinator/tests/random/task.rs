@@ -42,6 +42,8 @@ pub(super) struct Task {
     pub(super) cut: BTreeMap<CheckpointId, (CheckpointKind, SnapshotMode)>,
     /// Will not come from here.
     pub(super) cancelled: BTreeSet<CheckpointId>,
+    /// What it waited for is complete.
+    may_leave: bool,
     /// Cut while waiting.
     cut_waiting: BTreeSet<CheckpointId>,
     /// Being written.
@@ -81,6 +83,7 @@ impl Task {
             triggered: BTreeMap::new(),
             cut: BTreeMap::new(),
             cancelled: BTreeSet::new(),
+            may_leave: false,
             cut_waiting: BTreeSet::new(),
             writing: BTreeMap::new(),
             held: BTreeMap::new(),
@@ -135,9 +138,7 @@ impl Task {
             ToTask::Completed { id, oldest_pending } => {
                 self.held.remove(&id);
                 self.below(oldest_pending);
-                if self.state == State::Waiting && self.cut_waiting.contains(&id) {
-                    self.leave();
-                }
+                self.may_leave |= self.state == State::Waiting && self.cut_waiting.contains(&id);
             }
             ToTask::Resume { id } => {
                 self.let_go = self.let_go.max(id);
@@ -276,21 +277,19 @@ impl Task {
         }
     }
 
+    /// Whether it can go on to its end: nothing that it has seen of a checkpoint is left undone.
     pub(super) fn may_end(&self, upstream: &[Upstream<'_>]) -> bool {
-        let dry = if self.producers.is_empty() {
-            self.ends
-        } else {
-            upstream.iter().all(|p| p.ended)
+        let nothing_more = match self.state {
+            State::Running if self.producers.is_empty() => self.ends,
+            State::Running => upstream.iter().all(|producer| producer.ended),
+            State::Waiting => self.may_leave,
+            State::Starting | State::Gone => false,
         };
-        self.state == State::Running
-            && dry
-            && self.at_rest.is_none()
-            && self.next_cut(upstream).is_none()
-            && !self.is_writing()
+        nothing_more && self.at_rest.is_none() && self.next_cut(upstream).is_none() && !self.is_writing()
     }
 
     pub(super) fn end(&mut self) {
-        if self.sink {
+        if self.sink && self.state == State::Running {
             self.state = State::Waiting;
             self.say(FromTask::AwaitingLastCheckpoint);
         } else {
@@ -299,13 +298,6 @@ impl Task {
     }
 
     fn leave(&mut self) {
-        for (id, snapshot) in std::mem::take(&mut self.writing) {
-            self.say(FromTask::Acknowledged {
-                id,
-                snapshot,
-                stats: Default::default(),
-            });
-        }
         self.state = State::Gone;
         self.held.clear();
         self.say(FromTask::Finished {

@@ -9,7 +9,9 @@ pub use tidegate_runtime::master::{JobError, JobOutcome, JobState};
 pub use tidegate_runtime::operators::{
     CoProcessFunction, OnError, ProcessContext, ProcessFunction, SideTag, Timer, TimerKind, WatermarkStrategy,
 };
-pub use tidegate_runtime::source::{CollectionSource, GeneratorSource};
+pub use tidegate_runtime::source::{
+    ChannelSender, ChannelSource, CollectionSource, GeneratorSource, PushSource, SourceContext,
+};
 pub use tidegate_state::{
     AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState, ReducingState, States, Ttl,
     ValueState,

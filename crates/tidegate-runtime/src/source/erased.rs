@@ -79,6 +79,15 @@ pub trait AnyReader<T>: Send {
     /// Fails the task.
     fn snapshot(&mut self, id: CheckpointId) -> Result<Vec<Bytes>, BoxError>;
 
+    /// See [`SplitReader::hold_for_cut`].
+    fn hold_for_cut(&mut self) -> bool;
+
+    /// See [`SplitReader::release_after_cut`].
+    fn release_after_cut(&mut self);
+
+    /// See [`SplitReader::stop`].
+    fn stop(&mut self) -> bool;
+
     /// See [`SplitReader::completed`].
     ///
     /// # Errors
@@ -156,6 +165,18 @@ impl<T, S: Split> AnyReader<T> for ErasedReader<T, S> {
 
     fn snapshot(&mut self, id: CheckpointId) -> Result<Vec<Bytes>, BoxError> {
         self.reader.snapshot(id)?.iter().map(encode).collect()
+    }
+
+    fn hold_for_cut(&mut self) -> bool {
+        self.reader.hold_for_cut()
+    }
+
+    fn release_after_cut(&mut self) {
+        self.reader.release_after_cut();
+    }
+
+    fn stop(&mut self) -> bool {
+        self.reader.stop()
     }
 
     fn completed(&mut self, id: CheckpointId) -> Result<(), BoxError> {

@@ -5,9 +5,11 @@
 //! the engine asks a reader for its splits with their positions between two polls, and the enumerator for its
 //! state before the sources are triggered, so both are in the cut.
 
+mod channel;
 mod collection;
 mod erased;
 mod generator;
+mod push;
 
 use std::sync::Arc;
 
@@ -18,6 +20,8 @@ use crate::chain::OutBatch;
 use crate::error::BoxError;
 use crate::signal::TaskSignal;
 
+pub use channel::{ChannelSender, ChannelSource, ChannelSplit, SendError};
+pub use push::{CheckpointGuard, PushSource, PushSplit, SourceContext, Stopped};
 pub use collection::{CollectionSource, RangeEnumeration, RangeSplit};
 pub use generator::GeneratorSource;
 pub use erased::{AnyEnumerator, AnyReader, AnySource, Assignment, erase};
@@ -114,6 +118,20 @@ pub trait SplitReader<T, S>: Send {
     /// # Errors
     /// Fails the task.
     fn snapshot(&mut self, id: CheckpointId) -> Result<Vec<S>, BoxError>;
+
+    /// Before a cut: makes sure that none of the user's code is in the middle of something that belongs together.
+    /// False if it is: the cut waits, and the signal is woken when it is worth asking again.
+    fn hold_for_cut(&mut self) -> bool {
+        true
+    }
+
+    /// After a cut that [`hold_for_cut`](Self::hold_for_cut) allowed, whether it was taken or not.
+    fn release_after_cut(&mut self) {}
+
+    /// Reads no further. True if nothing is left to be emitted; else it is polled until its splits are done.
+    fn stop(&mut self) -> bool {
+        true
+    }
 
     /// A checkpoint is complete: what it holds need not be read again. A hint.
     ///

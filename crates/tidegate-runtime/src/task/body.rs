@@ -119,10 +119,11 @@ pub trait SourceControl {
     /// Whether it wants another split now. True once per want.
     fn wants_split(&mut self) -> bool;
 
-    /// A snapshot may not be cut at this moment: user code holds the source's lock.
-    fn holds_off_cut(&mut self) -> bool {
-        false
-    }
+    /// See [`SplitReader::hold_for_cut`](crate::source::SplitReader::hold_for_cut).
+    fn hold_for_cut(&mut self) -> bool;
+
+    /// See [`SplitReader::release_after_cut`](crate::source::SplitReader::release_after_cut).
+    fn release_after_cut(&mut self);
 
     /// The source operator.
     fn uid(&self) -> &tidegate_types::OperatorUid;

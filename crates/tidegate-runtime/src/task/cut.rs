@@ -30,6 +30,16 @@ pub(super) struct PendingCut {
     record_delay: Duration,
 }
 
+impl PendingCut {
+    /// When an adaptive cut stops waiting for its chain and captures what stands there.
+    pub(super) fn overtakes_at(&self) -> Option<Nanos> {
+        match self.barrier.mode {
+            SnapshotMode::Adaptive { timeout } => Some(self.at + timeout.saturating_sub(self.barrier.age)),
+            _ => None,
+        }
+    }
+}
+
 /// What is known of a snapshot between its cut and its decision.
 pub(super) struct OpenSnapshot {
     pub(super) cut: Option<Cut>,
@@ -76,9 +86,6 @@ impl Task {
     /// record in progress to finish. Nothing may be taken from the inputs until then.
     pub(super) fn advance_cuts(&mut self, now: Nanos) -> Result<bool, OpError> {
         while let Some(cut) = self.cuts.front() {
-            if self.body.source().is_some_and(|s| s.holds_off_cut()) {
-                return Ok(true);
-            }
             let waited = now.since(cut.at);
             let overtakes = match cut.barrier.mode {
                 SnapshotMode::Unaligned => true,
@@ -106,8 +113,15 @@ impl Task {
                     cut.chain_delay = waited;
                 }
             }
+            if self.body.source().is_some_and(|s| !s.hold_for_cut()) {
+                return Ok(true);
+            }
             if let Some(cut) = self.cuts.pop_front() {
-                self.take_cut(cut, overtakes)?;
+                let taken = self.take_cut(cut, overtakes);
+                if let Some(source) = self.body.source() {
+                    source.release_after_cut();
+                }
+                taken?;
             }
         }
         Ok(false)

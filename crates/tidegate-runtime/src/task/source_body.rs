@@ -23,6 +23,8 @@ use super::body::{Body, BodyTaken, SourceControl};
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Phase {
     Reading,
+    /// Told to end; what was accepted already is still emitted.
+    Stopping(bool),
     /// The end (with or without drain) is to be sent.
     Ending(bool),
     Ended,
@@ -80,7 +82,7 @@ impl<T: Send + 'static> SourceNode<T> {
                 return Ok(BodyTaken::Element);
             }
             Phase::Reading if self.paused => return Ok(BodyTaken::Nothing(None)),
-            Phase::Reading => {}
+            Phase::Reading | Phase::Stopping(_) => {}
         }
         if pass.must_yield() || !self.outlet.make_room(pass) {
             return Ok(BodyTaken::Nothing(None));
@@ -99,6 +101,12 @@ impl<T: Send + 'static> SourceNode<T> {
             _ if put_out => BodyTaken::Element,
             Poll::More => BodyTaken::Element,
             Poll::Wait(until) => BodyTaken::Nothing(until),
+            Poll::SplitsDone if matches!(self.phase, Phase::Stopping(_)) => {
+                if let Phase::Stopping(drain) = self.phase {
+                    self.phase = Phase::Ending(drain);
+                }
+                BodyTaken::Element
+            }
             Poll::SplitsDone if self.no_more => {
                 self.phase = Phase::Ending(true);
                 BodyTaken::Element
@@ -330,8 +338,21 @@ impl<T: Send + 'static> SourceControl for SourceNode<T> {
     }
 
     fn stop(&mut self, drain: bool) {
-        if self.phase == Phase::Reading {
-            self.phase = Phase::Ending(drain);
+        if self.phase != Phase::Reading {
+            return;
+        }
+        let nothing_left = self.reader.as_mut().is_none_or(|r| r.stop());
+        // A job that is being suspended emits nothing behind its snapshot; what is left is in there.
+        self.phase = if nothing_left || !drain { Phase::Ending(drain) } else { Phase::Stopping(drain) };
+    }
+
+    fn hold_for_cut(&mut self) -> bool {
+        self.reader.as_mut().is_none_or(|r| r.hold_for_cut())
+    }
+
+    fn release_after_cut(&mut self) {
+        if let Some(reader) = &mut self.reader {
+            reader.release_after_cut();
         }
     }
 

@@ -341,6 +341,10 @@ impl Task {
                 self.body.chain().control(Control::Flush, now);
                 Ok(Step::Idle(self.next_deadline(until)))
             }
+            // A cut waits for user code that holds its source's lock; letting go wakes the task.
+            (Flow::Done, None) if !self.cuts.is_empty() && self.body.chain_is_empty() => {
+                Ok(Step::Idle(self.next_deadline(Nanos::NEVER)))
+            }
             _ => Ok(Step::Busy),
         }
     }
@@ -354,8 +358,9 @@ impl Task {
             now + Duration::from_millis(u64::try_from(t.saturating_sub(wall)).unwrap_or(0))
         });
         let timeouts = self.timeouts.iter().map(|(at, _)| *at);
+        let overtakes = self.cuts.front().and_then(PendingCut::overtakes_at);
         let asks = self.ended.filter(|_| !self.may_finish).map(|at| at + ASK_AGAIN);
-        let least = timeouts.chain(flush).chain(timer).chain(asks).min().unwrap_or(Nanos::NEVER);
+        let least = timeouts.chain(flush).chain(timer).chain(asks).chain(overtakes).min().unwrap_or(Nanos::NEVER);
         least.min(until).min(self.snapshots.next_tick())
     }
 

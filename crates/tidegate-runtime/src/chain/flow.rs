@@ -1,5 +1,7 @@
 //! One pass over a chain: how much it may do and what makes it stop.
 
+use std::time::Duration;
+
 use tidegate_types::{EventTime, Nanos};
 
 use crate::clock::Clock;
@@ -9,7 +11,44 @@ use crate::signal::TaskSignal;
 pub const PASS_RECORDS: usize = 1024;
 
 /// Stateless loops look at the urgent flag this often, unless their records turn out slow.
-const STATELESS_STRIDE: usize = 64;
+const LONGEST_RUN: usize = 64;
+
+/// A run that took longer makes the operator look up after every record.
+const SLOW_RUN: Duration = Duration::from_millis(1);
+
+/// How many records a stateless operator does between two looks at the urgent flag. Kept by the operator, so that slow
+/// records are remembered from pass to pass.
+#[derive(Debug, Clone, Copy)]
+pub struct Strider {
+    stride: usize,
+}
+
+impl Default for Strider {
+    fn default() -> Self {
+        Self { stride: LONGEST_RUN }
+    }
+}
+
+impl Strider {
+    /// How many of `available` records may be done at once.
+    #[inline]
+    pub fn run(&self, available: usize, pass: &Pass<'_>) -> usize {
+        let fuel = if pass.overdraft { usize::MAX } else { pass.fuel.max(1) };
+        available.min(self.stride).min(fuel)
+    }
+
+    /// A run of `records` that began at `begun` is done.
+    #[inline]
+    pub fn done(&mut self, records: usize, begun: Nanos, pass: &mut Pass<'_>) {
+        pass.spend_run(records);
+        if pass.clock.now().since(begun) > SLOW_RUN {
+            self.stride = 1;
+        } else if self.stride < LONGEST_RUN {
+            // Back to long runs by and by: one fast record among slow ones proves little.
+            self.stride = (self.stride * 2).min(LONGEST_RUN);
+        }
+    }
+}
 
 /// How an operator's call ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,7 +66,6 @@ pub struct Pass<'a> {
     signal: &'a TaskSignal,
     clock: &'a dyn Clock,
     fuel: usize,
-    stride: usize,
     records: u64,
     now: Nanos,
     wall_ms: EventTime,
@@ -41,7 +79,6 @@ impl<'a> Pass<'a> {
             signal,
             clock,
             fuel,
-            stride: STATELESS_STRIDE,
             records: 0,
             now: clock.now(),
             wall_ms: clock.wall_ms(),
@@ -90,29 +127,10 @@ impl<'a> Pass<'a> {
         self.records += 1;
     }
 
-    /// How many records a stateless loop may do before it asks [`must_yield`](Self::must_yield) again.
-    #[inline]
-    pub fn stride(&self) -> usize {
-        if self.overdraft { usize::MAX } else { self.stride.min(self.fuel) }
-    }
-
-    /// A stateless loop has done `records`. Once a run of them took over a millisecond, it is asked to look up
-    /// after every one.
+    /// A stateless loop has done `records`.
     pub fn spend_run(&mut self, records: usize) {
         self.fuel = self.fuel.saturating_sub(records);
         self.records += records as u64;
-        if records >= STATELESS_STRIDE && self.stride > 1 {
-            let now = self.clock.now();
-            if now.since(self.now).as_nanos() > 1_000_000 * (self.records as u128).div_ceil(STATELESS_STRIDE as u128)
-            {
-                self.stride = 1;
-            }
-        }
-    }
-
-    /// Starts with every-record checks, because this operator's records were slow before.
-    pub fn set_stride(&mut self, stride: usize) {
-        self.stride = stride.clamp(1, STATELESS_STRIDE);
     }
 
     /// Records processed so far, over all operators of the chain.

@@ -27,7 +27,7 @@ mod valve;
 
 pub use cursor::Cursor;
 pub use fanout::Fanout;
-pub use flow::{Flow, Pass, PASS_RECORDS};
+pub use flow::{Flow, PASS_RECORDS, Pass, Strider};
 pub use inflight::{InFlightElement, decode_in_flight, encode_in_flight};
 pub use node::{Chain, ChainItem, Control, Downstream, Node, NodeMeta, OpNode};
 pub use node_state::{RestoredInput, Watermarks, in_flight_part};

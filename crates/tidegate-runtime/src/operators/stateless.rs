@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_types::{CheckpointId, EventTime, OperatorUid};
 
-use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Pass};
+use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Pass, Strider};
 use crate::error::{BoxError, OpError};
 
 /// What an operator does with a record its code fails on.
@@ -24,18 +24,19 @@ pub enum OnError {
 /// One record to one record.
 pub struct MapOp<F> {
     f: Arc<F>,
+    strider: Strider,
 }
 
 impl<F> MapOp<F> {
     /// An operator that applies `f`.
     pub fn new(f: Arc<F>) -> Self {
-        Self { f }
+        Self { f, strider: Strider::default() }
     }
 }
 
 /// Runs a loop over as many records as there are, there is room for, and the pass allows at once.
 macro_rules! strides {
-    ($input:ident, $out:ident, $pass:ident, |$value:ident, $time:ident| $body:expr) => {
+    ($strider:expr, $input:ident, $out:ident, $pass:ident, |$value:ident, $time:ident| $body:expr) => {
         loop {
             if $input.is_empty() {
                 return Ok(Flow::Done);
@@ -46,13 +47,14 @@ macro_rules! strides {
             if $out.is_full() {
                 return Ok(Flow::Full);
             }
-            let run = $input.len().min($out.room()).min($pass.stride().max(1));
+            let run = $strider.run($input.len().min($out.room()), $pass);
+            let begun = $pass.clock().now();
             for _ in 0..run {
                 if let Some(($value, $time)) = $input.next() {
                     $body
                 }
             }
-            $pass.spend_run(run);
+            $strider.done(run, begun, $pass);
         }
     };
 }
@@ -64,20 +66,21 @@ where
     F: Fn(I) -> O + Send + Sync,
 {
     fn process(&mut self, input: &mut Cursor<I>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
-        let f = &*self.f;
-        strides!(input, out, pass, |value, time| out.push(f(value), time))
+        let f = self.f.clone();
+        strides!(self.strider, input, out, pass, |value, time| out.push(f(value), time))
     }
 }
 
 /// Keeps some records.
 pub struct FilterOp<F> {
     f: Arc<F>,
+    strider: Strider,
 }
 
 impl<F> FilterOp<F> {
     /// An operator that keeps what `f` says yes to.
     pub fn new(f: Arc<F>) -> Self {
-        Self { f }
+        Self { f, strider: Strider::default() }
     }
 }
 
@@ -87,8 +90,8 @@ where
     F: Fn(&T) -> bool + Send + Sync,
 {
     fn process(&mut self, input: &mut Cursor<T>, out: &mut OutBatch<T>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
-        let f = &*self.f;
-        strides!(input, out, pass, |value, time| if f(&value) {
+        let f = self.f.clone();
+        strides!(self.strider, input, out, pass, |value, time| if f(&value) {
             out.push(value, time);
         })
     }
@@ -97,6 +100,7 @@ where
 /// One record to one record, or an error.
 pub struct TryMapOp<F> {
     f: Arc<F>,
+    strider: Strider,
     uid: OperatorUid,
     on_error: OnError,
 }
@@ -104,7 +108,7 @@ pub struct TryMapOp<F> {
 impl<F> TryMapOp<F> {
     /// An operator that applies `f` and treats its errors so.
     pub fn new(f: Arc<F>, uid: OperatorUid, on_error: OnError) -> Self {
-        Self { f, uid, on_error }
+        Self { f, strider: Strider::default(), uid, on_error }
     }
 }
 
@@ -116,12 +120,12 @@ where
     F: Fn(I) -> Result<O, E> + Send + Sync,
 {
     fn process(&mut self, input: &mut Cursor<I>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
-        let f = &*self.f;
+        let f = self.f.clone();
         match self.on_error {
-            OnError::Fail => strides!(input, out, pass, |value, time| {
+            OnError::Fail => strides!(self.strider, input, out, pass, |value, time| {
                 out.push(f(value).map_err(|e| OpError::user(&self.uid, e))?, time);
             }),
-            OnError::Skip { side } => strides!(input, out, pass, |value, time| {
+            OnError::Skip { side } => strides!(self.strider, input, out, pass, |value, time| {
                 match f(value.clone()) {
                     Ok(made) => out.push(made, time),
                     Err(e) => out.push_side(side, (value, e.into().to_string()), time),

@@ -7,7 +7,7 @@ use tidegate_types::snapshot::{Encoding, SectionBytes, SectionHead, SectionKind}
 use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
 use tidegate_types::{Activity, EventTime, OperatorUid};
 
-use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Pass, SnapshotPart};
+use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Pass, SnapshotPart, Strider};
 use crate::error::OpError;
 
 /// How watermarks follow from event times.
@@ -48,6 +48,7 @@ impl WatermarkStrategy {
 /// Gives records their event time and sends watermarks.
 pub struct TimestampsOp<F> {
     extract: Arc<F>,
+    strider: Strider,
     strategy: WatermarkStrategy,
     uid: OperatorUid,
     highest: EventTime,
@@ -63,6 +64,7 @@ impl<F> TimestampsOp<F> {
     pub fn new(extract: Arc<F>, strategy: WatermarkStrategy, uid: OperatorUid) -> Self {
         Self {
             extract,
+            strider: Strider::default(),
             strategy,
             uid,
             highest: MIN_WATERMARK,
@@ -134,7 +136,8 @@ where
             if out.is_full() {
                 return Ok(Flow::Full);
             }
-            let run = input.len().min(out.room()).min(pass.stride().max(1));
+            let run = self.strider.run(input.len().min(out.room()), pass);
+            let begun = pass.clock().now();
             for _ in 0..run {
                 if let Some((value, _)) = input.next() {
                     let time = (self.extract)(&value);
@@ -142,7 +145,7 @@ where
                     out.push(value, Some(time));
                 }
             }
-            pass.spend_run(run);
+            self.strider.done(run, begun, pass);
         }
     }
 

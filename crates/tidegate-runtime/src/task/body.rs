@@ -13,8 +13,8 @@ use crate::error::OpError;
 pub enum BodyTaken {
     /// Nothing, until the task is woken or this time.
     Nothing(Option<Nanos>),
-    /// Something that now stands in the chain.
-    Element,
+    /// Something that now stands in the chain: so many records, or an event.
+    Element(u64),
     /// A barrier was reached.
     Barrier(ChannelIndex, Barrier),
     /// A channel's end was reached; it stands in the chain.

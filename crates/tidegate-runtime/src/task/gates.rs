@@ -36,7 +36,8 @@ pub struct GatePort<T> {
 
 enum PortTaken<T> {
     Nothing,
-    Item(ChainItem<T>),
+    /// An item, and how many records that is.
+    Item(ChainItem<T>, u64),
     Barrier(ChannelIndex, Barrier),
     End(ChannelIndex, ChainItem<T>),
 }
@@ -89,11 +90,12 @@ impl<T: Record> GatePort<T> {
             Taken::Nothing => PortTaken::Nothing,
             Taken::Batch(channel, batch) => {
                 self.measure(&batch);
-                self.in_chain = Some((channel, batch.len() as u64));
-                PortTaken::Item(ChainItem::Batch(channel, Cursor::from_shared(batch)))
+                let records = batch.len() as u64;
+                self.in_chain = Some((channel, records));
+                PortTaken::Item(ChainItem::Batch(channel, Cursor::from_shared(batch)), records)
             }
-            Taken::Watermark(channel, w) => PortTaken::Item(ChainItem::Watermark(channel, w)),
-            Taken::Status(channel, s) => PortTaken::Item(ChainItem::Status(channel, s)),
+            Taken::Watermark(channel, w) => PortTaken::Item(ChainItem::Watermark(channel, w), 0),
+            Taken::Status(channel, s) => PortTaken::Item(ChainItem::Status(channel, s), 0),
             Taken::Barrier(channel, barrier) => PortTaken::Barrier(self.global(channel), barrier),
             Taken::End(channel, drain) => {
                 self.ended += 1;
@@ -196,9 +198,9 @@ impl<T: Record> Body for GateBody<T> {
     fn take(&mut self, pass: &mut Pass<'_>) -> Result<BodyTaken, OpError> {
         Ok(match self.port.take(pass.now()) {
             PortTaken::Nothing => BodyTaken::Nothing(None),
-            PortTaken::Item(item) => {
+            PortTaken::Item(item, records) => {
                 self.head.push(item);
-                BodyTaken::Element
+                BodyTaken::Element(records)
             }
             PortTaken::Barrier(channel, barrier) => BodyTaken::Barrier(channel, barrier),
             PortTaken::End(channel, item) => {
@@ -349,7 +351,8 @@ impl<A: Record, B: Record> Body for TwoGateBody<A, B> {
     }
 
     fn pass_limit(&self) -> usize {
-        self.first.reader.pass_limit().min(self.second.reader.pass_limit())
+        // An input that brings nothing never grows its capacity and must not hold the other one down.
+        self.first.reader.pass_limit().max(self.second.reader.pass_limit())
     }
 
     fn take(&mut self, pass: &mut Pass<'_>) -> Result<BodyTaken, OpError> {
@@ -359,9 +362,9 @@ impl<A: Record, B: Record> Body for TwoGateBody<A, B> {
             let taken = if second {
                 match self.second.take(pass.now()) {
                     PortTaken::Nothing => continue,
-                    PortTaken::Item(item) => {
+                    PortTaken::Item(item, records) => {
                         self.head.push_second(item);
-                        BodyTaken::Element
+                        BodyTaken::Element(records)
                     }
                     PortTaken::Barrier(channel, barrier) => BodyTaken::Barrier(channel, barrier),
                     PortTaken::End(channel, item) => {
@@ -372,9 +375,9 @@ impl<A: Record, B: Record> Body for TwoGateBody<A, B> {
             } else {
                 match self.first.take(pass.now()) {
                     PortTaken::Nothing => continue,
-                    PortTaken::Item(item) => {
+                    PortTaken::Item(item, records) => {
                         self.head.push_first(item);
-                        BodyTaken::Element
+                        BodyTaken::Element(records)
                     }
                     PortTaken::Barrier(channel, barrier) => BodyTaken::Barrier(channel, barrier),
                     PortTaken::End(channel, item) => {

@@ -79,7 +79,7 @@ impl<T: Send + 'static> SourceNode<T> {
                 self.outlet.event(Event::End(drain));
                 self.drains = drain;
                 self.phase = Phase::Ended;
-                return Ok(BodyTaken::Element);
+                return Ok(BodyTaken::Element(0));
             }
             Phase::Reading if self.paused => return Ok(BodyTaken::Nothing(None)),
             Phase::Reading | Phase::Stopping(_) => {}
@@ -98,18 +98,18 @@ impl<T: Send + 'static> SourceNode<T> {
         let put_out = !self.outlet.out().is_empty();
         self.outlet.hand_on();
         Ok(match poll {
-            _ if put_out => BodyTaken::Element,
-            Poll::More => BodyTaken::Element,
+            _ if put_out => BodyTaken::Element(read as u64),
+            Poll::More => BodyTaken::Element(0),
             Poll::Wait(until) => BodyTaken::Nothing(until),
             Poll::SplitsDone if matches!(self.phase, Phase::Stopping(_)) => {
                 if let Phase::Stopping(drain) = self.phase {
                     self.phase = Phase::Ending(drain);
                 }
-                BodyTaken::Element
+                BodyTaken::Element(0)
             }
             Poll::SplitsDone if self.no_more => {
                 self.phase = Phase::Ending(true);
-                BodyTaken::Element
+                BodyTaken::Element(0)
             }
             Poll::SplitsDone => {
                 if !self.asked {

@@ -184,6 +184,11 @@ impl Task {
         &*self.body
     }
 
+    /// Its barrier handler, for whoever watches it.
+    pub fn barriers(&self) -> &BarrierHandler {
+        &self.handler
+    }
+
     /// Opens every operator of the chain with its context, head first, and says that the task runs. A failure is
     /// reported like one in a step.
     pub fn open(&mut self, context: &mut dyn FnMut(&OperatorUid) -> Result<OpenContext, OpError>, generation: Generation) {
@@ -265,6 +270,7 @@ impl Task {
         let begun = pass.now();
         let before = self.records;
         let mut nothing_until = None;
+        let had_rest = !self.body.chain_is_empty();
         let mut flow = self.body.chain().run(&mut pass)?;
         while flow == Flow::Done && !waits_for_cut && self.over.is_none() {
             self.body.give_back();
@@ -277,10 +283,9 @@ impl Task {
                     nothing_until = Some(until.unwrap_or(Nanos::NEVER));
                     break;
                 }
-                BodyTaken::Element => {
-                    let done = pass.records();
+                BodyTaken::Element(records) => {
+                    self.records += records;
                     flow = self.body.chain().run(&mut pass)?;
-                    self.records += pass.records() - done;
                 }
                 BodyTaken::Barrier(channel, barrier) => {
                     self.newest_seen = self.newest_seen.max(barrier.id);
@@ -301,7 +306,8 @@ impl Task {
         self.request_split();
         let records = self.records - before;
         let busy = clock.now().since(begun);
-        if records > 0 {
+        if records > 0 || had_rest {
+            // Records count when they are taken, and their time when it is spent, perhaps passes later.
             self.body.on_busy(busy, records);
             TaskMetrics::add(&self.metrics.records_in, records);
         }

@@ -1,0 +1,15 @@
+//! Checkpoint storage as its users meet it: through the public interface, on memory, on disk and over failing stores.
+
+mod common;
+mod crashes;
+mod decisions;
+mod discover;
+mod fault;
+mod local_disk;
+mod metadata;
+mod savepoints;
+mod state_files;
+mod sweep;
+mod takeover;
+mod torn;
+mod verify;

@@ -554,7 +554,8 @@ impl MasterEnv for LocalEnv {
             }
             Report::Failure { subtask, error } => {
                 let at = subtask.map(|s| s.to_string()).unwrap_or_default();
-                tracing::warn!(%job, subtask = at, %error, "the attempt failed");
+                // A target of its own: a program that tells of failures itself turns it off.
+                tracing::warn!(target: "tidegate_runtime::attempts", %job, subtask = at, %error, "the attempt failed");
                 let at = self.engine.clock.wall_ms();
                 self.board.update(|status| status.failed(JobFailure { at, subtask, error }));
             }

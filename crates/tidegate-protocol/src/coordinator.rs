@@ -138,6 +138,37 @@ enum Fate {
 ///    dropped, its [`into_history`](Self::into_history) going to the next one. Dropping it at any other time is
 ///    safe too: the next claim settles what it left undecided.
 ///
+/// ```
+/// use std::time::Duration;
+/// use tidegate_protocol::coordinator::*;
+/// use tidegate_protocol::message::{Envelope, FromTask};
+/// use tidegate_types::*;
+///
+/// let source = PlanVertex {
+///     id: VertexId(0),
+///     name: "source".to_owned(),
+///     parallelism: Parallelism(1),
+///     max_parallelism: MaxParallelism::DEFAULT,
+///     operators: vec![OperatorUid::from("source")],
+/// };
+/// let settings = CoordinatorSettings { interval: Some(Duration::from_secs(1)), ..Default::default() };
+/// let (epoch, attempt) = (LeaderEpoch(1), AttemptNumber(0));
+/// let identity = Identity { job: JobId::from("job"), epoch, attempt };
+/// let plan = Plan::new(vec![source], vec![])?;
+/// let mut coordinator = Coordinator::new(settings, plan, identity, StartMode::Deploy, None);
+///
+/// // The claim took id 1; the task says that it runs; a second later a checkpoint begins.
+/// let claim = Claim { next_id: CheckpointId(2), ..Claim::default() };
+/// coordinator.on_event(Nanos(0), CoordinatorEvent::Claimed(claim));
+/// let subtask = SubtaskId::new(VertexId(0), SubtaskIndex(0));
+/// let running = Envelope { job: JobId::from("job"), attempt, epoch, subtask, body: FromTask::Running };
+/// coordinator.on_event(Nanos(0), CoordinatorEvent::FromTask(running));
+/// let due = coordinator.next_timeout().expect("one interval after all tasks run");
+/// let actions = coordinator.on_event(due, CoordinatorEvent::Timeout);
+/// assert_eq!(actions, [CoordinatorAction::SnapshotEnumerators { id: CheckpointId(2) }]);
+/// # Ok::<(), PlanError>(())
+/// ```
+///
 /// # Panics
 /// If time goes backwards, a second `Claimed` comes, or an invariant is broken: a bug here or in the driver, never
 /// something that a task or the store could send.

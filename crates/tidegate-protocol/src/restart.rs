@@ -1,8 +1,8 @@
 //! Restart strategies: whether a failed job is started again, and how long after.
 //!
-//! Owns: Flink's four strategies (`restart-strategy.type`) with its defaults and semantics, as data and as a pure machine.
-//! Does not own: restarting, and failures that no restart can heal (a changed type, a missing checkpoint): those never
-//! come here.
+//! Owns: Flink's four strategies (`restart-strategy.type`) with its defaults and semantics, as data and as a pure
+//! machine. Does not own: restarting, and failures that no restart can heal (a changed type, a missing checkpoint):
+//! those never come here.
 //!
 //! The algorithms are those of Flink's `*RestartBackoffTimeStrategy`; jitter is drawn from a seed that the caller
 //! chooses, so a run can be repeated.

@@ -3,14 +3,14 @@
 //! Owns: when a decision is written, what follows from its standing, and the three orders that everything else rests
 //! on:
 //!
-//! 1. *Ids are decided in order, each by an object.* The lowest undecided id is written first, one at a time, `aborted`
-//!    for what failed. A new leader claims the lowest id without an object, so an older one, which can decide
-//!    nothing above before that id, meets the claim whatever it wakes up with, and stops. One gap and it could complete a
-//!    higher id past the claim.
+//! 1. *Ids are decided in order, each by an object.* The lowest undecided id is written first, one at a time,
+//!    `aborted` for what failed. A new leader claims the lowest id without an object, so an older one, which can
+//!    decide nothing above before that id, meets the claim whatever it wakes up with, and stops. One gap and it could
+//!    complete a higher id past the claim.
 //! 2. *`aborted` stands before a file goes.* An older leader that still believes in the checkpoint finds out from the
-//!    object, not from missing files. So tasks, which delete what they wrote when they hear of an abort, hear of it only
-//!    then; cancel markers, which travel with the records, release whoever waits before. Files of complete checkpoints
-//!    go only when a newer complete one stands that doesn't name them.
+//!    object, not from missing files. So tasks, which delete what they wrote when they hear of an abort, hear of it
+//!    only then; cancel markers, which travel with the records, release whoever waits before. Files of complete
+//!    checkpoints go only when a newer complete one stands that doesn't name them.
 //! 3. *A commit is done before the next complete decision.* Recovery from that one commits what it lists and discards
 //!    everything else, so nothing of the one before may be left to commit.
 //!
@@ -100,19 +100,33 @@ impl Coordinator {
     }
 
     pub(super) fn on_decision_written(&mut self, id: CheckpointId, outcome: DecisionOutcome) {
-        let Some(lowest) = self.undecided.first_key_value().map(|(lowest, _)| *lowest) else {
-            return;
-        };
-        if lowest != id {
+        let Some(lowest) = self.undecided.first_entry().filter(|lowest| *lowest.key() == id) else {
             // Doubled: it is decided already.
             return;
-        }
-        let pending = self.undecided.remove(&id).expect("it is the lowest");
-        match (pending.stage, outcome) {
-            (Stage::WritingComplete(parts), DecisionOutcome::Mine(Verdict::Complete)) => {
-                self.completed(id, pending.purpose, parts);
+        };
+        let pending = lowest.remove();
+        match pending.stage {
+            Stage::WritingComplete(_) => self.on_complete_written(pending, outcome),
+            Stage::Aborting { .. } => self.on_aborted_written(pending, outcome),
+            // Doubled: its like was heard, and nothing is being written.
+            Stage::SnapshottingEnumerators
+            | Stage::Collecting { .. }
+            | Stage::ExternalPhase(_)
+            | Stage::CopyingSavepoint(_)
+            | Stage::AwaitingTurn(_) => {
+                self.undecided.insert(id, pending);
             }
-            (Stage::WritingComplete(parts), DecisionOutcome::Failed { error }) => {
+        }
+    }
+
+    fn on_complete_written(&mut self, pending: Pending, outcome: DecisionOutcome) {
+        let id = pending.id;
+        let Stage::WritingComplete(parts) = pending.stage else {
+            unreachable!("checkpoint {id} is being written as complete")
+        };
+        match outcome {
+            DecisionOutcome::Mine(Verdict::Complete) => self.completed(id, pending.purpose, parts),
+            DecisionOutcome::Failed { error } => {
                 self.undecided.insert(
                     id,
                     Pending {
@@ -122,38 +136,39 @@ impl Coordinator {
                 );
                 self.fail(id, FailureReason::MetadataWriteFailed, None, error);
             }
-            (
-                Stage::Aborting {
-                    unclear,
-                    copy_begun,
-                    record,
-                    ..
-                },
-                DecisionOutcome::Mine(Verdict::Aborted),
-            ) => {
+            // An `aborted` that this leadership never wrote is not its own, whatever it says.
+            DecisionOutcome::Mine(Verdict::Aborted) | DecisionOutcome::Foreign => self.step_down(id),
+        }
+    }
+
+    fn on_aborted_written(&mut self, pending: Pending, outcome: DecisionOutcome) {
+        let id = pending.id;
+        let Stage::Aborting {
+            record,
+            unclear,
+            copy_begun,
+            write,
+        } = pending.stage
+        else {
+            unreachable!("checkpoint {id} is being aborted")
+        };
+        match (outcome, unclear, write) {
+            (DecisionOutcome::Mine(Verdict::Aborted), unclear, _) => {
                 self.aborted(id, &pending.purpose, pending.mode, copy_begun);
                 if unclear.is_some() {
                     self.answer_failed(&pending.purpose, record);
                 }
             }
-            (
-                Stage::Aborting {
-                    unclear: Some(parts), ..
-                },
-                DecisionOutcome::Mine(Verdict::Complete),
-            ) => {
+            // The write that seemed to fail had succeeded.
+            (DecisionOutcome::Mine(Verdict::Complete), Some(parts), _) => {
                 self.completed(id, pending.purpose, *parts);
             }
-            (
-                Stage::Aborting {
-                    record,
-                    unclear,
-                    copy_begun,
-                    write: AbortWrite::Writing,
-                },
-                DecisionOutcome::Failed { .. },
-            ) => {
-                let write = AbortWrite::RetryAt(self.now + ABORT_RETRY);
+            (DecisionOutcome::Failed { .. }, unclear, write) => {
+                let write = match write {
+                    AbortWrite::Writing => AbortWrite::RetryAt(self.now + ABORT_RETRY),
+                    // Doubled: it is to be tried again already.
+                    AbortWrite::AwaitingTurn | AbortWrite::RetryAt(_) => write,
+                };
                 let stage = Stage::Aborting {
                     record,
                     unclear,
@@ -162,29 +177,9 @@ impl Coordinator {
                 };
                 self.undecided.insert(id, Pending { stage, ..pending });
             }
-            // An object that this leadership never wrote: not ours, whatever it says.
-            (Stage::WritingComplete(_), DecisionOutcome::Mine(Verdict::Aborted))
-            | (Stage::Aborting { unclear: None, .. }, DecisionOutcome::Mine(Verdict::Complete))
-            | (Stage::WritingComplete(_) | Stage::Aborting { .. }, DecisionOutcome::Foreign) => {
-                self.step_down(id)
-            }
-            // Doubled: its like was heard, and nothing is being written.
-            (
-                stage @ (Stage::SnapshottingEnumerators
-                | Stage::Collecting { .. }
-                | Stage::ExternalPhase(_)
-                | Stage::CopyingSavepoint(_)
-                | Stage::AwaitingTurn(_)),
-                DecisionOutcome::Mine(_) | DecisionOutcome::Foreign | DecisionOutcome::Failed { .. },
-            )
-            | (
-                stage @ Stage::Aborting {
-                    write: AbortWrite::AwaitingTurn | AbortWrite::RetryAt(_),
-                    ..
-                },
-                DecisionOutcome::Failed { .. },
-            ) => {
-                self.undecided.insert(id, Pending { stage, ..pending });
+            // A complete object that this leadership never tried to write is not its own.
+            (DecisionOutcome::Mine(Verdict::Complete), None, _) | (DecisionOutcome::Foreign, _, _) => {
+                self.step_down(id);
             }
         }
     }

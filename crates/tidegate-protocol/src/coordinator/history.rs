@@ -221,7 +221,7 @@ impl History {
         self.counts
     }
 
-    /// Figures over the completed ones. Sorts up to [`WINDOW`](super::summary::WINDOW) values per quantity.
+    /// Figures over the completed ones. Sorts up to 10,000 values per quantity.
     pub fn summary(&self) -> CheckpointSummary {
         CheckpointSummary {
             end_to_end_ms: self.end_to_end_ms.summary(),

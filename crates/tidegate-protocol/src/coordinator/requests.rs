@@ -20,8 +20,8 @@ use super::{Coordinator, Phase};
 /// How many requests wait at most; people ask, and each waits for minutes at worst.
 pub(super) const MAX_WAITING: usize = 32;
 
-/// How many undecided ids there may be before nothing starts any more: while the store refuses `aborted`, failures would
-/// pile up without end.
+/// How many undecided ids there may be before nothing starts any more: while the store refuses `aborted`, failures
+/// would pile up without end.
 pub(super) const MAX_UNDECIDED: usize = 32;
 
 /// Requests that aren't answered.

@@ -1,7 +1,7 @@
 //! Which complete checkpoints stay: policy, apart from the machine.
 //!
-//! Owns: the list of those that stand and what a newer one makes of it. A savepoint's `chk-<n>` stands only while nothing
-//! newer is complete (its owner has the copy) and takes no checkpoint's place. Does not own: deleting.
+//! Owns: the list of those that stand and what a newer one makes of it. A savepoint's `chk-<n>` stands only while
+//! nothing newer is complete (its owner has the copy) and takes no checkpoint's place. Does not own: deleting.
 
 use std::collections::BTreeMap;
 

@@ -201,7 +201,7 @@ impl Coordinator {
                 if !self.tasks.all_started() {
                     return;
                 }
-                // Up to the newest complete one they are in a reader's part, and the enumerator knows that they are out.
+                // Up to the newest complete one they are in a reader's part, and the enumerator knows that.
                 let known = newest.unwrap_or(CheckpointId(0));
                 let held = std::mem::take(&mut adopting.held);
                 let held = held.into_iter().filter(|(_, held)| held.after >= known);

@@ -1,8 +1,8 @@
 //! Coordinators among lying stores, lost messages, dying leaders and ending tasks, by seed.
 //!
 //! A run has two parts. With faults: messages are lost and doubled, writes fail or only seem to, tasks decline, time
-//! jumps, leaders are replaced and wake again; the checks in `checks.rs` look at every action. Then the faults stop, and
-//! within a bounded number of steps a checkpoint completes, and a drained job ends with every request answered.
+//! jumps, leaders are replaced and wake again; the checks in `checks.rs` look at every action. Then the faults stop,
+//! and within a bounded number of steps a checkpoint completes, and a drained job ends with every request answered.
 //!
 //! One seed again: `TIDEGATE_SEED=17 cargo test -p tidegate-protocol coordinator::tests::random`.
 

@@ -87,16 +87,7 @@ pub(super) fn check(
                 "files of {id} are deleted"
             );
         }
-        CoordinatorAction::Retire { ids } => {
-            let (newest, content) = store.newest_complete().expect("something newer is complete");
-            for id in ids {
-                assert_eq!(store.verdict(*id), Some(Verdict::Complete), "{id} is retired");
-                assert!(
-                    *id < newest && !content.retained.contains(id),
-                    "{id} is still named by {newest}"
-                );
-            }
-        }
+        CoordinatorAction::Retire { ids } => retired(ids, store),
         CoordinatorAction::Answer { request, .. } => {
             assert!(leader.asked.contains(request), "{request:?} was never asked");
             assert!(leader.answered.insert(*request), "{request:?} is answered again");
@@ -134,6 +125,17 @@ fn started(id: CheckpointId, leader: &mut Leader, settings: &CoordinatorSettings
             assert!(now.since(last) >= interval / 2, "{id} starts too soon");
         }
         leader.last_periodic = Some(now);
+    }
+}
+
+fn retired(ids: &[CheckpointId], store: &Store) {
+    let (newest, content) = store.newest_complete().expect("something newer is complete");
+    for id in ids {
+        assert_eq!(store.verdict(*id), Some(Verdict::Complete), "{id} is retired");
+        assert!(
+            *id < newest && !content.retained.contains(id),
+            "{id} is still named by {newest}"
+        );
     }
 }
 

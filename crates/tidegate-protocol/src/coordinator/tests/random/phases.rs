@@ -81,21 +81,49 @@ impl World {
     pub(super) fn without_faults(&mut self) {
         self.faults = false;
         self.until_running();
+        self.complete_one();
+        let savepoint = SavepointOrder {
+            format: SavepointFormat::Native,
+            target: None,
+            unaligned: false,
+        };
+        let savepoint = if self.rng.one_in(2) { Some(savepoint) } else { None };
+        while !self.drain(savepoint.clone()) {
+            self.until_running();
+        }
+        self.summary.saw("drained");
+        let leader = &self.leaders[self.current()];
+        assert_eq!(leader.asked, leader.answered, "requests without an answer");
+        let stuck = self
+            .tasks
+            .iter()
+            .find(|task| task.at_rest.is_some() && task.state != State::Gone);
+        assert!(stuck.is_none(), "nobody told it to go on: {stuck:?}");
+        self.tell(
+            self.current(),
+            CoordinatorEvent::Stop {
+                discard_retained: false,
+            },
+        );
+        assert!(self.leaders[self.current()].c.is_drained());
+    }
+
+    fn complete_one(&mut self) {
         let before = self.store.newest_complete().map(|(id, _)| id);
         let goes_on = |world: &Self| world.store.newest_complete().map(|(id, _)| id) > before;
         let gone = |world: &Self| world.tasks.iter().all(|task| task.state == State::Gone);
         let ending =
             |world: &Self| world.tasks.iter().any(Task::has_ended) && !world.settings.after_tasks_finish;
         let through = |world: &Self| goes_on(world) || gone(world) || ending(world);
-        // What the faults left behind can fail some more (`aborted` is tried again after a second, and the shortest
-        // timeout is a twentieth of that); without an interval nobody else asks again.
         self.until("suspension", |world| {
             world.leaders[world.current()].c.ending != Ending::Suspending
         });
+        // What the faults left behind can fail some more (`aborted` is tried again after a second, and the shortest
+        // timeout is a twentieth of that); without an interval nobody else asks again.
         for _ in 0..40 {
             self.until_running();
             if through(self) {
-                break;
+                return;
             }
             let request = self.request(Request::Checkpoint { full: false });
             self.until("checkpoint", |world| {
@@ -110,65 +138,35 @@ impl World {
         let history = self.leaders[self.current()].c.history();
         assert!(
             through(self),
-            "many requests in a row failed: {:#?}",
+            "many requests failed: {:#?}",
             history.recent().collect::<Vec<_>>()
         );
-        let savepoint = SavepointOrder {
-            format: SavepointFormat::Native,
-            target: None,
-            unaligned: false,
-        };
-        let savepoint = if self.rng.one_in(2) { Some(savepoint) } else { None };
-        loop {
-            let l = self.current();
-            // A suspension under way is refused nothing: it ends the job, or fails and lets it be drained.
-            self.until("suspension", |world| {
-                let current = world.current();
-                current != l || world.leaders[current].c.ending != Ending::Suspending
-            });
-            // Nor does the writing of an earlier `aborted` that failed hold anything up any more.
-            self.until("decisions", |world| {
-                let current = world.current();
-                current != l
-                    || world.leaders[current]
-                        .c
-                        .undecided
-                        .values()
-                        .all(|pending| pending.is_live())
-            });
-            let clean = self.leaders[l].c.next_id();
-            if self.current() == l {
-                // One that is pending while tasks end.
-                self.request(Request::Checkpoint { full: true });
-                self.request(Request::Drain {
-                    savepoint: savepoint.clone(),
-                });
-            }
-            self.until("drain", |world| {
-                let current = world.current();
-                current != l || world.leaders[current].c.is_finished()
-            });
-            if self.current() == l {
-                self.check_clean(clean);
-                break;
-            }
-            self.until_running();
+    }
+
+    /// Lets the job end; whether it did, and wasn't restarted instead.
+    fn drain(&mut self, savepoint: Option<SavepointOrder>) -> bool {
+        let l = self.current();
+        // A suspension under way ends the job, or fails and lets it be drained. An earlier `aborted` whose writing
+        // failed holds nothing up any more either.
+        self.until("quiet", |world| {
+            let c = &world.leaders[world.current()].c;
+            let decided = c.undecided.values().all(|pending| pending.is_live());
+            world.current() != l || (c.ending != Ending::Suspending && decided)
+        });
+        if self.current() != l {
+            return false;
         }
-        self.summary.saw("drained");
-        let leader = &self.leaders[self.current()];
-        assert_eq!(leader.asked, leader.answered, "requests without an answer");
-        assert!(
-            self.tasks
-                .iter()
-                .all(|task| task.at_rest.is_none() || task.state == State::Gone)
-        );
-        self.tell(
-            self.current(),
-            CoordinatorEvent::Stop {
-                discard_retained: false,
-            },
-        );
-        assert!(self.leaders[self.current()].c.is_drained());
+        let clean = self.leaders[l].c.next_id();
+        // One that is pending while tasks end.
+        self.request(Request::Checkpoint { full: true });
+        self.request(Request::Drain { savepoint });
+        self.until("drain", |world| {
+            world.current() != l || world.leaders[l].c.is_finished()
+        });
+        if self.current() == l {
+            self.check_clean(clean);
+        }
+        self.current() == l
     }
 
     /// Of checkpoints that began when nothing went wrong any more none has failed but for a newer one.

@@ -176,50 +176,28 @@ impl World {
                     let seen = self.tasks.iter().find(|task| task.seen >= id);
                     assert!(seen.is_none(), "{id} has been seen by {seen:?}");
                 }
-                let failed = self.faults && self.rng.one_in(30);
-                leader.answers.push(if failed {
-                    CoordinatorEvent::EnumeratorsFailed {
-                        id,
-                        error: String::new(),
-                    }
-                } else {
-                    CoordinatorEvent::EnumeratorsSnapshotted {
-                        id,
-                        sections: Vec::new(),
-                    }
-                });
+                let sections = Vec::new();
+                let good = CoordinatorEvent::EnumeratorsSnapshotted { id, sections };
+                let error = String::new();
+                self.answer_one_of(l, 30, good, CoordinatorEvent::EnumeratorsFailed { id, error });
             }
             CoordinatorAction::RestoreEnumerators { .. } => {
                 leader.answers.push(CoordinatorEvent::EnumeratorsRestored);
             }
             CoordinatorAction::ExternalPhase { id } => {
                 self.summary.saw("external phase");
-                let failed = self.faults && self.rng.one_in(10);
-                leader.answers.push(if failed {
-                    CoordinatorEvent::ExternalPhaseFailed {
-                        id,
-                        error: String::new(),
-                    }
-                } else {
-                    CoordinatorEvent::ExternalPhaseDone {
-                        id,
-                        sections: Vec::new(),
-                    }
-                });
+                let sections = Vec::new();
+                let good = CoordinatorEvent::ExternalPhaseDone { id, sections };
+                let error = String::new();
+                self.answer_one_of(l, 10, good, CoordinatorEvent::ExternalPhaseFailed { id, error });
             }
             CoordinatorAction::CopySavepoint { id, .. } => {
-                let failed = self.faults && self.rng.one_in(10);
-                leader.answers.push(if failed {
-                    CoordinatorEvent::SavepointCopyFailed {
-                        id,
-                        error: String::new(),
-                    }
-                } else {
-                    CoordinatorEvent::SavepointCopied {
-                        id,
-                        path: format!("/save/{id}"),
-                    }
-                });
+                let good = CoordinatorEvent::SavepointCopied {
+                    id,
+                    path: format!("/save/{id}"),
+                };
+                let error = String::new();
+                self.answer_one_of(l, 10, good, CoordinatorEvent::SavepointCopyFailed { id, error });
             }
             CoordinatorAction::WriteDecision { id, decision } => leader.writes.push((id, decision)),
             CoordinatorAction::Commit { id, .. } => {
@@ -241,6 +219,12 @@ impl World {
             | CoordinatorAction::DiscardSavepoint { .. }
             | CoordinatorAction::Answer { .. } => {}
         }
+    }
+
+    /// The good answer, or with faults the bad one, once in `n`.
+    fn answer_one_of(&mut self, l: usize, n: u64, good: CoordinatorEvent, bad: CoordinatorEvent) {
+        let fails = self.faults && self.rng.one_in(n);
+        self.leaders[l].answers.push(if fails { bad } else { good });
     }
 
     fn note(&mut self, event: &TraceEvent) {

@@ -82,11 +82,15 @@ impl JobStore {
     pub async fn claim(&self, nonce: Nonce) -> Result<Claim, StorageError> {
         self.dir.ensure_local(CLAIM)?;
         for _ in 0..ROUNDS {
-            let Some(id) = self.climb(nonce).await? else { continue };
+            let Some(id) = self.climb(nonce).await? else {
+                continue;
+            };
             let ids = self.decided_ids().await?;
             match ids.range(id.next()..).next_back() {
                 None => {
-                    let Some(newest) = self.newest_below(&ids, id).await? else { continue };
+                    let Some(newest) = self.newest_below(&ids, id).await? else {
+                        continue;
+                    };
                     return self.taken(id, nonce, newest);
                 }
                 Some(above) => self.give_way_to_claim(*above).await?,
@@ -102,7 +106,13 @@ impl JobStore {
             Entry::Metadata(id) => Some(id),
             _ => None,
         };
-        Ok(self.dir.list(CLAIM).await?.iter().filter_map(|object| id(&object.path)).collect())
+        Ok(self
+            .dir
+            .list(CLAIM)
+            .await?
+            .iter()
+            .filter_map(|object| id(&object.path))
+            .collect())
     }
 
     /// The newest complete checkpoint among `ids` below `below`; `None` if the directory moved on meanwhile.
@@ -111,7 +121,9 @@ impl JobStore {
         ids: &BTreeSet<CheckpointId>,
         below: CheckpointId,
     ) -> Result<Option<Newest>, StorageError> {
-        let Some(top) = ids.range(..below).next_back() else { return Ok(Some(Newest::None)) };
+        let Some(top) = ids.range(..below).next_back() else {
+            return Ok(Some(Newest::None));
+        };
         match self.read_decision(*top).await {
             Ok(None) => Ok(None),
             Ok(Some(object)) => self.follow(object).await.map(Some),
@@ -140,7 +152,9 @@ impl JobStore {
                     let error = self.problem("read the decision", &layout::metadata(id), Problem::NotThere);
                     return Ok(Newest::Unreadable { id, error });
                 }
-                Err(error) if error.kind() == ErrorKind::Corrupted => return Ok(Newest::Unreadable { id, error }),
+                Err(error) if error.kind() == ErrorKind::Corrupted => {
+                    return Ok(Newest::Unreadable { id, error });
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -159,9 +173,20 @@ impl JobStore {
         };
         for _ in 0..CLIMB_LIMIT {
             let epoch = LeaderEpoch(id.0);
-            let header = DecisionHeader { job: self.job.clone(), id, epoch, nonce, newest_complete: newest };
-            let object = DecisionObject { header, decision: Decision::Aborted(AbortCause::Claim) };
-            let bytes = object.encode().map_err(|problem| self.problem(CLAIM, &layout::metadata(id), problem))?;
+            let header = DecisionHeader {
+                job: self.job.clone(),
+                id,
+                epoch,
+                nonce,
+                newest_complete: newest,
+            };
+            let object = DecisionObject {
+                header,
+                decision: Decision::Aborted(AbortCause::Claim),
+            };
+            let bytes = object
+                .encode()
+                .map_err(|problem| self.problem(CLAIM, &layout::metadata(id), problem))?;
             newest = match self.write_decision(CLAIM, id, &bytes).await? {
                 Written::Mine => return Ok(Some(id)),
                 Written::Found(found) if is_claim_of(&found, epoch, nonce) => return Ok(Some(id)),
@@ -188,7 +213,9 @@ impl JobStore {
     async fn give_way_to_claim(&self, above: CheckpointId) -> Result<(), StorageError> {
         match self.read_decision(above).await {
             Ok(Some(object)) => match object.decision {
-                Decision::Aborted(AbortCause::Claim | AbortCause::Closed) => Err(self.fenced_by(CLAIM, &object)),
+                Decision::Aborted(AbortCause::Claim | AbortCause::Closed) => {
+                    Err(self.fenced_by(CLAIM, &object))
+                }
                 Decision::Aborted(AbortCause::Failed { .. }) | Decision::Complete(_) => Ok(()),
             },
             Ok(None) => Ok(()),
@@ -221,8 +248,18 @@ impl JobStore {
             known: BTreeMap::new(),
             kept: BTreeMap::new(),
         };
-        let leadership = Leadership { job: self.job.clone(), epoch, nonce, fence, view };
-        Ok(Claim { leadership, deletes, newest })
+        let leadership = Leadership {
+            job: self.job.clone(),
+            epoch,
+            nonce,
+            fence,
+            view,
+        };
+        Ok(Claim {
+            leadership,
+            deletes,
+            newest,
+        })
     }
 }
 

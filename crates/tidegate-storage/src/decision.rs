@@ -73,8 +73,13 @@ impl JobStore {
         let path = layout::metadata(id);
         leadership.fence.check(DECIDE, &self.dir.describe(&path))?;
         self.check_decision(leadership, id, &decision)?;
-        let object = DecisionObject { header: leadership.header(id, &decision), decision };
-        let bytes = object.encode().map_err(|problem| self.problem(DECIDE, &path, problem))?;
+        let object = DecisionObject {
+            header: leadership.header(id, &decision),
+            decision,
+        };
+        let bytes = object
+            .encode()
+            .map_err(|problem| self.problem(DECIDE, &path, problem))?;
         if object.complete().is_some() {
             self.sync_checkpoint_dir(id)?;
         }
@@ -102,7 +107,8 @@ impl JobStore {
     /// As [`JobStore::decide`].
     pub async fn close(&self, leadership: &mut Leadership) -> Result<Outcome, StorageError> {
         let id = leadership.next_id();
-        self.decide(leadership, id, Decision::Aborted(AbortCause::Closed)).await
+        self.decide(leadership, id, Decision::Aborted(AbortCause::Closed))
+            .await
     }
 
     /// Writes a decision create-only and finds out what stands. `bytes` are its encoding.
@@ -115,7 +121,11 @@ impl JobStore {
         let path = layout::metadata(id);
         let mut unclear = String::new();
         for _ in 0..WRITE_TRIES {
-            let wrote = match self.dir.put_new(operation, &path, PutPayload::from(bytes.clone())).await {
+            let wrote = match self
+                .dir
+                .put_new(operation, &path, PutPayload::from(bytes.clone()))
+                .await
+            {
                 Ok(Create::Created) => return Ok(Written::Mine),
                 Ok(Create::Exists) => Ok(()),
                 Err(error) => Err(error),
@@ -124,7 +134,9 @@ impl JobStore {
                 (Ok(Some(found)), _) => return self.judge(operation, id, bytes, &found),
                 // Neither there nor likely to become so: the error is the answer.
                 (Ok(None), Err(error)) if error.kind() != ErrorKind::Retry => return Err(error),
-                (Ok(None), wrote) => unclear = wrote.err().map_or("it vanished".to_owned(), |e| e.to_string()),
+                (Ok(None), wrote) => {
+                    unclear = wrote.err().map_or("it vanished".to_owned(), |e| e.to_string())
+                }
                 (Err(read), Ok(())) => unclear = format!("something is there: {read}"),
                 (Err(read), Err(wrote)) => unclear = format!("{wrote}; {read}"),
             }
@@ -156,7 +168,11 @@ impl JobStore {
     /// Makes `chk-<n>` itself durable if subtasks wrote there: of a directory that one writer has just made,
     /// another one's sync covers the entries in it, not its own entry in the job's directory.
     fn sync_checkpoint_dir(&self, id: CheckpointId) -> Result<(), StorageError> {
-        if self.dir.local_file(&layout::checkpoint_dir(id)).is_some_and(|dir| dir.exists()) {
+        if self
+            .dir
+            .local_file(&layout::checkpoint_dir(id))
+            .is_some_and(|dir| dir.exists())
+        {
             self.dir.sync_local(DECIDE, "")?;
         }
         Ok(())
@@ -168,7 +184,13 @@ impl JobStore {
         id: CheckpointId,
         decision: &Decision,
     ) -> Result<(), StorageError> {
-        let bug = |rule: String| Err(StorageError::bug(DECIDE, self.dir.describe(&layout::metadata(id)), rule));
+        let bug = |rule: String| {
+            Err(StorageError::bug(
+                DECIDE,
+                self.dir.describe(&layout::metadata(id)),
+                rule,
+            ))
+        };
         if leadership.job != self.job {
             return bug(format!("the leadership is of job \"{}\"", leadership.job));
         }
@@ -176,7 +198,10 @@ impl JobStore {
             return bug("the job's checkpoints were given up".to_owned());
         }
         if id != leadership.next_id() {
-            return bug(format!("ids are decided in order, {} is next", leadership.next_id()));
+            return bug(format!(
+                "ids are decided in order, {} is next",
+                leadership.next_id()
+            ));
         }
         match decision {
             Decision::Complete(metadata) => match check_complete(id, leadership.epoch, metadata) {
@@ -202,7 +227,9 @@ fn check_complete(id: CheckpointId, epoch: LeaderEpoch, metadata: &CheckpointMet
         return Err(format!("checkpoint {late} can't be retained besides {id}"));
     }
     for section in metadata.sections() {
-        let Location::File { path, .. } = &section.location else { continue };
+        let Location::File { path, .. } = &section.location else {
+            continue;
+        };
         let name = match layout::parse(path) {
             Entry::State { name, .. } | Entry::Shared(name) => name,
             _ => return Err(format!("\"{path}\" is no state file")),

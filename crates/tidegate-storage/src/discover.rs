@@ -77,9 +77,17 @@ pub struct Snapshot {
 impl Snapshot {
     fn new(object: DecisionObject, base: StoreDir, location: String) -> Result<Self, StorageError> {
         match object.decision {
-            Decision::Complete(metadata) => Ok(Self { header: object.header, metadata, base, location }),
+            Decision::Complete(metadata) => Ok(Self {
+                header: object.header,
+                metadata,
+                base,
+                location,
+            }),
             Decision::Aborted(cause) => {
-                let problem = Problem::Aborted { id: object.header.id, reason: cause.text() };
+                let problem = Problem::Aborted {
+                    id: object.header.id,
+                    reason: cause.text(),
+                };
                 Err(StorageError::new(OPEN, location, problem))
             }
         }
@@ -128,7 +136,10 @@ impl Snapshot {
         if self.job() == job {
             return Ok(());
         }
-        let problem = Problem::OtherJob { expected: job.clone(), found: self.job().clone() };
+        let problem = Problem::OtherJob {
+            expected: job.clone(),
+            found: self.job().clone(),
+        };
         Err(StorageError::new(OPEN, &*self.location, problem))
     }
 }
@@ -141,8 +152,12 @@ impl CheckpointStore {
     pub async fn jobs(&self) -> Result<Vec<JobId>, StorageError> {
         let mut jobs: Vec<JobId> = Vec::new();
         for object in self.root().list("list jobs").await? {
-            let Some((dir, below)) = object.path.split_once('/') else { continue };
-            let holds_checkpoints = below.split_once('/').is_some_and(|(dir, _)| layout::checkpoint_of_dir(dir).is_some());
+            let Some((dir, below)) = object.path.split_once('/') else {
+                continue;
+            };
+            let holds_checkpoints = below
+                .split_once('/')
+                .is_some_and(|(dir, _)| layout::checkpoint_of_dir(dir).is_some());
             if let Some(job) = layout::job_of_dir_name(dir).filter(|_| holds_checkpoints)
                 && jobs.last() != Some(&job)
             {
@@ -161,8 +176,12 @@ impl JobStore {
     pub async fn checkpoints(&self) -> Result<Vec<CheckpointSummary>, StorageError> {
         let mut sizes: BTreeMap<CheckpointId, (u64, u64)> = BTreeMap::new();
         for object in self.dir.list(LIST).await? {
-            let Some((dir, _)) = object.path.split_once('/') else { continue };
-            let Some(id) = layout::checkpoint_of_dir(dir) else { continue };
+            let Some((dir, _)) = object.path.split_once('/') else {
+                continue;
+            };
+            let Some(id) = layout::checkpoint_of_dir(dir) else {
+                continue;
+            };
             let (files, bytes) = sizes.entry(id).or_default();
             *files += 1;
             *bytes += object.size_bytes;
@@ -172,9 +191,16 @@ impl JobStore {
             let state = match self.read_decision(id).await {
                 Ok(None) => DecisionSummary::Undecided,
                 Ok(Some(object)) => summary(&object.decision),
-                Err(error) => DecisionSummary::Unreadable { error: error.to_string() },
+                Err(error) => DecisionSummary::Unreadable {
+                    error: error.to_string(),
+                },
             };
-            all.push(CheckpointSummary { id, state, files, size_bytes });
+            all.push(CheckpointSummary {
+                id,
+                state,
+                files,
+                size_bytes,
+            });
         }
         Ok(all)
     }
@@ -190,7 +216,13 @@ impl JobStore {
                 return Ok(newest);
             }
         }
-        Err(self.problem(LIST, "", Problem::Undetermined { detail: "the directory keeps changing".to_owned() }))
+        Err(self.problem(
+            LIST,
+            "",
+            Problem::Undetermined {
+                detail: "the directory keeps changing".to_owned(),
+            },
+        ))
     }
 
     /// The checkpoint that a decision of this job's directory describes.
@@ -222,7 +254,10 @@ fn summary(decision: &Decision) -> DecisionSummary {
 /// ([`Snapshot::expect_job`]).
 pub async fn open_snapshot(location: &str) -> Result<Snapshot, StorageError> {
     let trimmed = location.trim_end_matches('/');
-    let dir = trimmed.strip_suffix(METADATA).and_then(|rest| rest.strip_suffix('/')).unwrap_or(trimmed);
+    let dir = trimmed
+        .strip_suffix(METADATA)
+        .and_then(|rest| rest.strip_suffix('/'))
+        .unwrap_or(trimmed);
     snapshot_at(StoreDir::open(dir)?).await
 }
 
@@ -232,7 +267,9 @@ pub async fn open_snapshot(location: &str) -> Result<Snapshot, StorageError> {
 /// As [`open_snapshot`].
 pub async fn snapshot_at(dir: StoreDir) -> Result<Snapshot, StorageError> {
     let location = dir.url().to_owned();
-    let Some(bytes) = dir.read(OPEN, METADATA, MAX_BYTES).await? else { return newest_in(dir).await };
+    let Some(bytes) = dir.read(OPEN, METADATA, MAX_BYTES).await? else {
+        return newest_in(dir).await;
+    };
     let object = DecisionObject::decode(&bytes)
         .map_err(|problem| StorageError::new(OPEN, dir.describe(METADATA), problem))?;
     let savepoint = match &object.decision {
@@ -250,7 +287,11 @@ pub async fn snapshot_at(dir: StoreDir) -> Result<Snapshot, StorageError> {
                 "its directory must keep the name {}, in a job's directory",
                 layout::checkpoint_dir(object.header.id)
             );
-            Err(StorageError::new(OPEN, location, Problem::NotACheckpoint { found }))
+            Err(StorageError::new(
+                OPEN,
+                location,
+                Problem::NotACheckpoint { found },
+            ))
         }
     }
 }
@@ -259,26 +300,41 @@ pub async fn snapshot_at(dir: StoreDir) -> Result<Snapshot, StorageError> {
 async fn newest_in(dir: StoreDir) -> Result<Snapshot, StorageError> {
     let fail = |problem| Err(StorageError::new(OPEN, dir.url(), problem));
     let objects = dir.list(OPEN).await?;
-    let decided = objects.iter().find_map(|object| match layout::parse(&object.path) {
-        layout::Entry::Metadata(id) => Some(id),
-        _ => None,
-    });
+    let decided = objects
+        .iter()
+        .find_map(|object| match layout::parse(&object.path) {
+            layout::Entry::Metadata(id) => Some(id),
+            _ => None,
+        });
     let Some(id) = decided else {
-        let is_checkpoint = dir.url().rsplit('/').next().is_some_and(|name| layout::checkpoint_of_dir(name).is_some());
+        let is_checkpoint = dir
+            .url()
+            .rsplit('/')
+            .next()
+            .is_some_and(|name| layout::checkpoint_of_dir(name).is_some());
         return match (objects.first(), is_checkpoint) {
-            (_, true) => fail(Problem::NotACheckpoint { found: "it has no _metadata: it was never completed".into() }),
+            (_, true) => fail(Problem::NotACheckpoint {
+                found: "it has no _metadata: it was never completed".into(),
+            }),
             (None, false) => fail(Problem::NotThere),
-            (Some(first), false) => {
-                fail(Problem::NotACheckpoint { found: format!("it holds {} and no _metadata", first.path) })
-            }
+            (Some(first), false) => fail(Problem::NotACheckpoint {
+                found: format!("it holds {} and no _metadata", first.path),
+            }),
         };
     };
     // Whose directory it is a decision says; the name may have been changed.
     let path = layout::metadata(id);
-    let Some(bytes) = dir.read(OPEN, &path, MAX_BYTES).await? else { return fail(Problem::NoCheckpoint) };
-    let object =
-        DecisionObject::decode(&bytes).map_err(|problem| StorageError::new(OPEN, dir.describe(&path), problem))?;
-    let job = JobStore { job: object.header.job, root: dir.clone(), dir, locks: Default::default() };
+    let Some(bytes) = dir.read(OPEN, &path, MAX_BYTES).await? else {
+        return fail(Problem::NoCheckpoint);
+    };
+    let object = DecisionObject::decode(&bytes)
+        .map_err(|problem| StorageError::new(OPEN, dir.describe(&path), problem))?;
+    let job = JobStore {
+        job: object.header.job,
+        root: dir.clone(),
+        dir,
+        locks: Default::default(),
+    };
     match job.newest().await? {
         Newest::Complete(object) => job.snapshot(*object),
         Newest::Unreadable { error, .. } => Err(error),

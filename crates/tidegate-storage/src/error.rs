@@ -45,7 +45,9 @@ pub enum Problem {
         source: Box<dyn StdError + Send + Sync>,
     },
     /// The process may not do this there.
-    #[error("not permitted ({source}). Check the owner and mode of the directory, or the store's credentials")]
+    #[error(
+        "not permitted ({source}). Check the owner and mode of the directory, or the store's credentials"
+    )]
     NotPermitted {
         /// What the operating system or store said.
         source: Box<dyn StdError + Send + Sync>,
@@ -109,7 +111,9 @@ pub enum Problem {
         detail: String,
     },
     /// Bytes of one piece of state are not what was written.
-    #[error("corrupt at byte {offset}: {state} of operator \"{uid}\": {detail}. Restore from another checkpoint or savepoint")]
+    #[error(
+        "corrupt at byte {offset}: {state} of operator \"{uid}\": {detail}. Restore from another checkpoint or savepoint"
+    )]
     CorruptSection {
         /// The operator.
         uid: OperatorUid,
@@ -121,7 +125,9 @@ pub enum Problem {
         detail: String,
     },
     /// A file that a checkpoint names is gone.
-    #[error("the file is missing; it holds {state} of operator \"{uid}\". Restore from another checkpoint or savepoint")]
+    #[error(
+        "the file is missing; it holds {state} of operator \"{uid}\". Restore from another checkpoint or savepoint"
+    )]
     MissingSection {
         /// The operator.
         uid: OperatorUid,
@@ -151,7 +157,9 @@ pub enum Problem {
         by: String,
     },
     /// Another process holds the job's lock.
-    #[error("another process ({holder}) runs job \"{job}\" there. Stop it first, or give this run its own --job-id or checkpoint directory")]
+    #[error(
+        "another process ({holder}) runs job \"{job}\" there. Stop it first, or give this run its own --job-id or checkpoint directory"
+    )]
     Locked {
         /// The job.
         job: JobId,
@@ -217,7 +225,11 @@ impl StorageError {
     /// A problem met while doing `operation` (a verb phrase) at `path`.
     #[cold]
     pub fn new(operation: &'static str, path: impl Into<String>, problem: Problem) -> Self {
-        Self(Box::new(Inner { operation, path: path.into(), problem }))
+        Self(Box::new(Inner {
+            operation,
+            path: path.into(),
+            problem,
+        }))
     }
 
     /// What to do about it.
@@ -246,18 +258,28 @@ impl StorageError {
     }
 
     /// What an error of the store means for `operation` at `path`.
-    pub(crate) fn of_store(operation: &'static str, path: impl Into<String>, source: object_store::Error) -> Self {
+    pub(crate) fn of_store(
+        operation: &'static str,
+        path: impl Into<String>,
+        source: object_store::Error,
+    ) -> Self {
         let problem = match source {
             object_store::Error::NotFound { .. } => Problem::NotThere,
             object_store::Error::PermissionDenied { .. } | object_store::Error::Unauthenticated { .. } => {
-                Problem::NotPermitted { source: Box::new(source) }
+                Problem::NotPermitted {
+                    source: Box::new(source),
+                }
             }
             object_store::Error::NotSupported { .. } | object_store::Error::NotImplemented { .. } => {
-                Problem::NotSupported { source: Box::new(source) }
+                Problem::NotSupported {
+                    source: Box::new(source),
+                }
             }
             other => match io_kind(&other) {
                 Some(kind) => of_io_kind(kind, Box::new(other)),
-                None => Problem::Store { source: Box::new(other) },
+                None => Problem::Store {
+                    source: Box::new(other),
+                },
             },
         };
         Self::new(operation, path, problem)
@@ -301,19 +323,25 @@ fn io_kind(error: &(dyn StdError + 'static)) -> Option<io::ErrorKind> {
 fn of_io_kind(kind: io::ErrorKind, source: Box<dyn StdError + Send + Sync>) -> Problem {
     match kind {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Problem::DiskFull { source },
-        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Problem::NotPermitted { source },
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => {
+            Problem::NotPermitted { source }
+        }
         io::ErrorKind::Unsupported => Problem::NotSupported { source },
         io::ErrorKind::NotFound => Problem::NotThere,
-        io::ErrorKind::NotADirectory => {
-            Problem::BadLocation { reason: format!("a file stands where a directory is needed ({source})") }
-        }
+        io::ErrorKind::NotADirectory => Problem::BadLocation {
+            reason: format!("a file stands where a directory is needed ({source})"),
+        },
         _ => Problem::Store { source },
     }
 }
 
 impl fmt::Display for StorageError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "cannot {} {}: {}", self.0.operation, self.0.path, self.0.problem)
+        write!(
+            f,
+            "cannot {} {}: {}",
+            self.0.operation, self.0.path, self.0.problem
+        )
     }
 }
 
@@ -328,16 +356,25 @@ mod tests {
     use super::*;
 
     fn generic(io: io::Error) -> object_store::Error {
-        object_store::Error::Generic { store: "LocalFileSystem", source: Box::new(io) }
+        object_store::Error::Generic {
+            store: "LocalFileSystem",
+            source: Box::new(io),
+        }
     }
 
     #[test]
     fn a_full_disk_is_recognised_below_any_wrapping_and_names_a_remedy() {
-        for io in [io::Error::from_raw_os_error(28), io::Error::from(io::ErrorKind::QuotaExceeded)] {
+        for io in [
+            io::Error::from_raw_os_error(28),
+            io::Error::from(io::ErrorKind::QuotaExceeded),
+        ] {
             let error = StorageError::of_store("write", "/data/job/chk-3/_metadata", generic(io));
             assert_eq!(error.kind(), ErrorKind::FixConfiguration);
             let text = error.to_string();
-            assert!(text.contains("/data/job/chk-3/_metadata") && text.contains("disk is full"), "{text}");
+            assert!(
+                text.contains("/data/job/chk-3/_metadata") && text.contains("disk is full"),
+                "{text}"
+            );
             assert!(text.contains("Free space"), "{text}");
         }
     }
@@ -351,8 +388,14 @@ mod tests {
     #[test]
     fn a_missing_object_is_told_from_a_failing_store() {
         let source = "gone".into();
-        let error =
-            StorageError::of_store("read", "x", object_store::Error::NotFound { path: "x".into(), source });
+        let error = StorageError::of_store(
+            "read",
+            "x",
+            object_store::Error::NotFound {
+                path: "x".into(),
+                source,
+            },
+        );
         assert!(error.is_not_there());
     }
 }

@@ -108,7 +108,10 @@ pub enum Fault {
 impl Fault {
     /// Nothing, after some polls.
     pub fn delay(polls: u32) -> Self {
-        Self::Delay { polls, then: Box::new(Self::None) }
+        Self::Delay {
+            polls,
+            then: Box::new(Self::None),
+        }
     }
 }
 
@@ -132,8 +135,17 @@ pub struct FaultStore {
 impl FaultStore {
     /// Wraps a store. For several processes on one store wrap it once for each.
     pub fn new(inner: Arc<dyn ObjectStore>, plan: impl FnMut(&Op) -> Fault + Send + 'static) -> Self {
-        let state = State { plan: Box::new(plan), ops: 0, writes: 0, crashed: false };
-        Self { inner, local: None, state: Arc::new(Mutex::new(state)) }
+        let state = State {
+            plan: Box::new(plan),
+            ops: 0,
+            writes: 0,
+            crashed: false,
+        };
+        Self {
+            inner,
+            local: None,
+            state: Arc::new(Mutex::new(state)),
+        }
     }
 
     /// The local directory that the wrapped store's root is, so that [`Fault::Torn`] can leave a staging file there.
@@ -171,10 +183,20 @@ impl FaultStore {
     /// Counts an operation and asks the plan.
     fn ask(&self, kind: OpKind, path: &Path, bytes: u64) -> Fault {
         self.with(|state| {
-            let op = Op { index: state.ops, writes_before: state.writes, kind, path: path.to_string(), bytes };
+            let op = Op {
+                index: state.ops,
+                writes_before: state.writes,
+                kind,
+                path: path.to_string(),
+                bytes,
+            };
             state.ops += 1;
             state.writes += u64::from(kind.is_write());
-            if state.crashed { Fault::Crash } else { (state.plan)(&op) }
+            if state.crashed {
+                Fault::Crash
+            } else {
+                (state.plan)(&op)
+            }
         })
     }
 
@@ -249,16 +271,24 @@ fn error(failure: Failure) -> object_store::Error {
         Failure::DiskFull => io::ErrorKind::StorageFull,
         Failure::NotPermitted => io::ErrorKind::PermissionDenied,
     };
-    object_store::Error::Generic { store: "FaultStore", source: Box::new(io::Error::from(kind)) }
+    object_store::Error::Generic {
+        store: "FaultStore",
+        source: Box::new(io::Error::from(kind)),
+    }
 }
 
 fn crashed() -> object_store::Error {
-    object_store::Error::Generic { store: "FaultStore", source: "the process has crashed".into() }
+    object_store::Error::Generic {
+        store: "FaultStore",
+        source: "the process has crashed".into(),
+    }
 }
 
 impl fmt::Debug for FaultStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("FaultStore").field("inner", &self.inner).finish_non_exhaustive()
+        f.debug_struct("FaultStore")
+            .field("inner", &self.inner)
+            .finish_non_exhaustive()
     }
 }
 
@@ -275,7 +305,8 @@ impl ObjectStore for FaultStore {
         if let Fault::Torn { bytes } = fault {
             self.leave_staging(location, &payload, bytes);
         }
-        self.apply(fault, self.inner.put_opts(location, payload, opts)).await
+        self.apply(fault, self.inner.put_opts(location, payload, opts))
+            .await
     }
 
     async fn put_multipart_opts(
@@ -285,11 +316,16 @@ impl ObjectStore for FaultStore {
     ) -> Result<Box<dyn MultipartUpload>> {
         let begin = self.inner.put_multipart_opts(location, opts);
         let inner = self.run(OpKind::BeginUpload, location, 0, begin).await?;
-        Ok(Box::new(FaultUpload { inner, store: self.clone(), path: location.clone() }))
+        Ok(Box::new(FaultUpload {
+            inner,
+            store: self.clone(),
+            path: location.clone(),
+        }))
     }
 
     async fn get_opts(&self, location: &Path, options: GetOptions) -> Result<GetResult> {
-        self.run(OpKind::Get, location, 0, self.inner.get_opts(location, options)).await
+        self.run(OpKind::Get, location, 0, self.inner.get_opts(location, options))
+            .await
     }
 
     fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
@@ -299,7 +335,9 @@ impl ObjectStore for FaultStore {
                 let store = store.clone();
                 async move {
                     let location = location?;
-                    store.run(OpKind::Delete, &location, 0, store.inner.delete(&location)).await?;
+                    store
+                        .run(OpKind::Delete, &location, 0, store.inner.delete(&location))
+                        .await?;
                     Ok(location)
                 }
             })
@@ -310,7 +348,9 @@ impl ObjectStore for FaultStore {
         let (store, prefix) = (self.clone(), prefix.cloned());
         let listing = async move {
             let listed = async { store.inner.list(prefix.as_ref()).try_collect::<Vec<_>>().await };
-            let listed = store.run(OpKind::List, &prefix.clone().unwrap_or_default(), 0, listed).await?;
+            let listed = store
+                .run(OpKind::List, &prefix.clone().unwrap_or_default(), 0, listed)
+                .await?;
             Ok::<_, object_store::Error>(stream::iter(listed).map(Ok))
         };
         listing.into_stream().try_flatten().boxed()
@@ -318,15 +358,18 @@ impl ObjectStore for FaultStore {
 
     async fn list_with_delimiter(&self, prefix: Option<&Path>) -> Result<ListResult> {
         let path = prefix.cloned().unwrap_or_default();
-        self.run(OpKind::List, &path, 0, self.inner.list_with_delimiter(prefix)).await
+        self.run(OpKind::List, &path, 0, self.inner.list_with_delimiter(prefix))
+            .await
     }
 
     async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> Result<()> {
-        self.run(OpKind::Copy, to, 0, self.inner.copy_opts(from, to, options)).await
+        self.run(OpKind::Copy, to, 0, self.inner.copy_opts(from, to, options))
+            .await
     }
 
     async fn rename_opts(&self, from: &Path, to: &Path, options: RenameOptions) -> Result<()> {
-        self.run(OpKind::Copy, to, 0, self.inner.rename_opts(from, to, options)).await
+        self.run(OpKind::Copy, to, 0, self.inner.rename_opts(from, to, options))
+            .await
     }
 }
 
@@ -341,7 +384,9 @@ struct FaultUpload {
 #[async_trait]
 impl MultipartUpload for FaultUpload {
     fn put_part(&mut self, data: PutPayload) -> UploadPart {
-        let fault = self.store.ask(OpKind::PutPart, &self.path, data.content_length() as u64);
+        let fault = self
+            .store
+            .ask(OpKind::PutPart, &self.path, data.content_length() as u64);
         // The inner store takes a part's place in the file when it is handed the part.
         let (store, part) = (self.store.clone(), self.inner.put_part(data));
         async move { store.apply(fault, part).await }.boxed()
@@ -349,7 +394,9 @@ impl MultipartUpload for FaultUpload {
 
     async fn complete(&mut self) -> Result<PutResult> {
         let (store, path) = (self.store.clone(), self.path.clone());
-        store.run(OpKind::CompleteUpload, &path, 0, self.inner.complete()).await
+        store
+            .run(OpKind::CompleteUpload, &path, 0, self.inner.complete())
+            .await
     }
 
     async fn abort(&mut self) -> Result<()> {
@@ -381,7 +428,12 @@ impl Script {
     /// a rule doesn't see what an earlier rule has taken.
     #[must_use]
     pub fn on(mut self, kind: OpKind, path: &str, skip: u32, fault: Fault) -> Self {
-        self.rules.push(Rule { kind, path: path.to_owned(), skip, fault });
+        self.rules.push(Rule {
+            kind,
+            path: path.to_owned(),
+            skip,
+            fault,
+        });
         self
     }
 

@@ -21,6 +21,8 @@ pub(crate) fn open(magic: [u8; 8], known: u16, bytes: &[u8]) -> Result<&[u8], Pr
         Err(FrameError::UnsupportedVersion { found, .. }) if found > known => {
             Err(Problem::FutureVersion { found, known })
         }
-        Err(error) => Err(Problem::Corrupt { detail: error.to_string() }),
+        Err(error) => Err(Problem::Corrupt {
+            detail: error.to_string(),
+        }),
     }
 }

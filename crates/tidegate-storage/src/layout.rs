@@ -47,14 +47,24 @@ const SAVEPOINT_JOB_PREFIX_CHARS: usize = 6;
 /// [`Problem::BadJobId`] if the id is empty or encodes to more than [`MAX_JOB_NAME_BYTES`].
 pub fn job_dir_name(job: &JobId) -> Result<String, StorageError> {
     let refuse = |reason: String| {
-        Err(StorageError::new("name the directory of", job.as_str(), Problem::BadJobId { job: job.clone(), reason }))
+        Err(StorageError::new(
+            "name the directory of",
+            job.as_str(),
+            Problem::BadJobId {
+                job: job.clone(),
+                reason,
+            },
+        ))
     };
     if job.as_str().is_empty() {
         return refuse("it is empty".to_owned());
     }
     let name = encode(job.as_str());
     if name.len() > MAX_JOB_NAME_BYTES {
-        return refuse(format!("its encoded form takes {} bytes, {MAX_JOB_NAME_BYTES} are allowed", name.len()));
+        return refuse(format!(
+            "its encoded form takes {} bytes, {MAX_JOB_NAME_BYTES} are allowed",
+            name.len()
+        ));
     }
     Ok(name)
 }
@@ -113,15 +123,26 @@ pub fn metadata(id: CheckpointId) -> String {
 
 /// `savepoint-<job prefix>-<nonce>`: the name of a savepoint's directory.
 pub fn savepoint_dir(job: &JobId, nonce: Nonce) -> String {
-    let prefix: String =
-        job.as_str().chars().filter(char::is_ascii_alphanumeric).take(SAVEPOINT_JOB_PREFIX_CHARS).collect();
-    let prefix = if prefix.is_empty() { "job".to_owned() } else { prefix };
+    let prefix: String = job
+        .as_str()
+        .chars()
+        .filter(char::is_ascii_alphanumeric)
+        .take(SAVEPOINT_JOB_PREFIX_CHARS)
+        .collect();
+    let prefix = if prefix.is_empty() {
+        "job".to_owned()
+    } else {
+        prefix
+    };
     format!("{SAVEPOINT_PREFIX}{prefix}-{nonce}")
 }
 
 /// Whether a directory of this name may be a savepoint.
 pub fn is_savepoint_dir(name: &str) -> bool {
-    let Some((prefix, nonce)) = name.strip_prefix(SAVEPOINT_PREFIX).and_then(|rest| rest.rsplit_once('-')) else {
+    let Some((prefix, nonce)) = name
+        .strip_prefix(SAVEPOINT_PREFIX)
+        .and_then(|rest| rest.rsplit_once('-'))
+    else {
         return false;
     };
     !prefix.is_empty() && Nonce::parse(nonce).is_some()
@@ -176,7 +197,13 @@ impl StateFileName {
         let attempt = AttemptNumber(small(parts.next()?.strip_prefix('a')?)?);
         let epoch = LeaderEpoch(number(parts.next()?.strip_prefix('e')?)?);
         let nonce = Nonce::parse(parts.next()?)?;
-        parts.next().is_none().then_some(Self { checkpoint, writer, attempt, epoch, nonce })
+        parts.next().is_none().then_some(Self {
+            checkpoint,
+            writer,
+            attempt,
+            epoch,
+            nonce,
+        })
     }
 }
 
@@ -187,7 +214,11 @@ impl fmt::Display for StateFileName {
             Writer::Subtask(subtask) => write!(f, "v{}-{}", subtask.vertex, subtask.index)?,
             Writer::Coordinator => f.write_str("coordinator")?,
         }
-        write!(f, "-a{}-e{}-{}{STATE_SUFFIX}", self.attempt, self.epoch, self.nonce)
+        write!(
+            f,
+            "-a{}-e{}-{}{STATE_SUFFIX}",
+            self.attempt, self.epoch, self.nonce
+        )
     }
 }
 
@@ -206,13 +237,20 @@ impl IntentName {
     /// Its path.
     pub fn path(&self) -> String {
         let dir = checkpoint_dir(self.checkpoint);
-        format!("{dir}/{SAVEPOINT_PREFIX}e{}-{}{INTENT_SUFFIX}", self.epoch, self.nonce)
+        format!(
+            "{dir}/{SAVEPOINT_PREFIX}e{}-{}{INTENT_SUFFIX}",
+            self.epoch, self.nonce
+        )
     }
 
     fn parse(checkpoint: CheckpointId, name: &str) -> Option<Self> {
         let rest = name.strip_prefix(SAVEPOINT_PREFIX)?.strip_suffix(INTENT_SUFFIX)?;
         let (epoch, nonce) = rest.strip_prefix('e')?.split_once('-')?;
-        Some(Self { checkpoint, epoch: LeaderEpoch(number(epoch)?), nonce: Nonce::parse(nonce)? })
+        Some(Self {
+            checkpoint,
+            epoch: LeaderEpoch(number(epoch)?),
+            nonce: Nonce::parse(nonce)?,
+        })
     }
 }
 
@@ -243,11 +281,15 @@ pub fn parse(path: &str) -> Entry {
     if path == LOCK {
         return Entry::Lock;
     }
-    let Some((dir, name)) = path.split_once('/') else { return Entry::Unknown };
+    let Some((dir, name)) = path.split_once('/') else {
+        return Entry::Unknown;
+    };
     if dir == SHARED {
         return StateFileName::parse(name).map_or(Entry::Unknown, Entry::Shared);
     }
-    let Some(id) = checkpoint_of_dir(dir) else { return Entry::Unknown };
+    let Some(id) = checkpoint_of_dir(dir) else {
+        return Entry::Unknown;
+    };
     if name == METADATA {
         Entry::Metadata(id)
     } else if let Some(intent) = IntentName::parse(id, name) {
@@ -267,7 +309,9 @@ pub fn staged_for(path: &str) -> Option<&str> {
 
 /// A decimal number exactly as `Display` writes it, so that no two names mean the same.
 fn number(text: &str) -> Option<u64> {
-    let plain = !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit()) && (text == "0" || !text.starts_with('0'));
+    let plain = !text.is_empty()
+        && text.bytes().all(|b| b.is_ascii_digit())
+        && (text == "0" || !text.starts_with('0'));
     plain.then(|| text.parse().ok()).flatten()
 }
 

@@ -95,7 +95,13 @@ impl Leadership {
             Decision::Aborted(AbortCause::Closed) => None,
             _ => self.view.newest,
         };
-        DecisionHeader { job: self.job.clone(), id, epoch: self.epoch, nonce: self.nonce, newest_complete }
+        DecisionHeader {
+            job: self.job.clone(),
+            id,
+            epoch: self.epoch,
+            nonce: self.nonce,
+            newest_complete,
+        }
     }
 }
 
@@ -130,13 +136,23 @@ impl View {
 
     /// Newest, retained and pinned ones.
     pub(crate) fn kept(&self) -> BTreeSet<CheckpointId> {
-        self.retained.iter().chain(&self.pinned).chain(&self.newest).copied().collect()
+        self.retained
+            .iter()
+            .chain(&self.pinned)
+            .chain(&self.newest)
+            .copied()
+            .collect()
     }
 
     pub(crate) fn completed(&mut self, id: CheckpointId, metadata: &CheckpointMetadata) {
         self.newest = Some(id);
         self.newest_unreadable = false;
-        self.retained = metadata.retained.iter().copied().filter(|old| *old < id).collect();
+        self.retained = metadata
+            .retained
+            .iter()
+            .copied()
+            .filter(|old| *old < id)
+            .collect();
         self.pinned.clear();
         self.known.insert(id, Kept::of(metadata));
         let kept = self.kept();
@@ -162,7 +178,10 @@ pub(crate) struct Kept {
 
 impl Kept {
     pub(crate) fn of(metadata: &CheckpointMetadata) -> Self {
-        Self { named: Arc::new(NamedFiles::of(metadata)), savepoint: metadata.savepoint.clone() }
+        Self {
+            named: Arc::new(NamedFiles::of(metadata)),
+            savepoint: metadata.savepoint.clone(),
+        }
     }
 }
 

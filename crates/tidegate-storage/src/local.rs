@@ -80,8 +80,14 @@ fn walk_into(dir: &Path, prefix: &str, depth_left: usize, found: &mut Walk) -> i
         let entry = entry?;
         empty = false;
         // Names that are no text are none of ours.
-        let Ok(name) = entry.file_name().into_string() else { continue };
-        let path = if prefix.is_empty() { name } else { format!("{prefix}/{name}") };
+        let Ok(name) = entry.file_name().into_string() else {
+            continue;
+        };
+        let path = if prefix.is_empty() {
+            name
+        } else {
+            format!("{prefix}/{name}")
+        };
         let Ok(kind) = entry.file_type() else { continue };
         if kind.is_dir() && depth_left > 0 {
             walk_into(&entry.path(), &path, depth_left - 1, found)?;
@@ -110,7 +116,10 @@ pub(crate) fn remove_file(path: &Path) -> io::Result<()> {
 pub(crate) fn remove_dir_if_empty(path: &Path) -> io::Result<()> {
     match fs::remove_dir(path) {
         Err(error)
-            if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty) =>
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::DirectoryNotEmpty
+            ) =>
         {
             Ok(())
         }
@@ -130,7 +139,10 @@ mod tests {
         fs::write(root.path().join("chk-1/a.state#1"), b"xyz").unwrap();
         fs::write(root.path().join("top"), b"").unwrap();
         let walk = walk(root.path()).unwrap();
-        assert_eq!(walk.files, [("chk-1/a.state#1".to_owned(), 3), ("top".to_owned(), 0)]);
+        assert_eq!(
+            walk.files,
+            [("chk-1/a.state#1".to_owned(), 3), ("top".to_owned(), 0)]
+        );
         assert_eq!(walk.empty_dirs, ["chk-2"]);
         assert_eq!(super::walk(&root.path().join("gone")).unwrap(), Walk::default());
     }

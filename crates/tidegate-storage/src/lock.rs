@@ -53,8 +53,13 @@ pub struct JobLock {
 #[derive(Debug)]
 enum Held {
     /// The operating system unlocks when the file is closed.
-    File { _file: File },
-    Entry { table: LockTable, job: JobId },
+    File {
+        _file: File,
+    },
+    Entry {
+        table: LockTable,
+        job: JobId,
+    },
 }
 
 impl JobStore {
@@ -67,7 +72,12 @@ impl JobStore {
             Some(path) => {
                 self.dir.ensure_local(LOCK)?;
                 let fail = |error| StorageError::of_io(LOCK, path.display().to_string(), error);
-                let file = OpenOptions::new().read(true).write(true).create(true).truncate(false).open(&path);
+                let file = OpenOptions::new()
+                    .read(true)
+                    .write(true)
+                    .create(true)
+                    .truncate(false)
+                    .open(&path);
                 let mut file = file.map_err(fail)?;
                 match file.try_lock() {
                     Ok(()) => {}
@@ -75,7 +85,9 @@ impl JobStore {
                     Err(TryLockError::Error(error)) => return Err(fail(error)),
                 }
                 write_holder(&mut file, holder).map_err(fail)?;
-                Ok(JobLock { held: Held::File { _file: file } })
+                Ok(JobLock {
+                    held: Held::File { _file: file },
+                })
             }
             None => {
                 let mut entries = self.locks.entries();
@@ -84,13 +96,21 @@ impl JobStore {
                 }
                 entries.insert(self.job.clone(), holder.clone());
                 drop(entries);
-                Ok(JobLock { held: Held::Entry { table: self.locks.clone(), job: self.job.clone() } })
+                Ok(JobLock {
+                    held: Held::Entry {
+                        table: self.locks.clone(),
+                        job: self.job.clone(),
+                    },
+                })
             }
         }
     }
 
     fn refused(&self, holder: &str) -> StorageError {
-        let problem = Problem::Locked { job: self.job.clone(), holder: holder.to_owned() };
+        let problem = Problem::Locked {
+            job: self.job.clone(),
+            holder: holder.to_owned(),
+        };
         StorageError::new(LOCK, self.dir.url(), problem)
     }
 }
@@ -111,7 +131,10 @@ fn text(holder: &LockHolder) -> String {
 fn read_holder(file: &mut File) -> String {
     let mut bytes = Vec::new();
     let read = file.take(MAX_HOLDER_BYTES).read_to_end(&mut bytes);
-    match read.ok().and_then(|_| serde_json::from_slice::<LockHolder>(&bytes).ok()) {
+    match read
+        .ok()
+        .and_then(|_| serde_json::from_slice::<LockHolder>(&bytes).ok())
+    {
         Some(holder) => text(&holder),
         None => "which one its lock file doesn't say".to_owned(),
     }
@@ -130,7 +153,10 @@ mod tests {
     use crate::CheckpointStore;
 
     fn holder(pid: u32) -> LockHolder {
-        LockHolder { pid, started: "2026-01-02 03:04:05".to_owned() }
+        LockHolder {
+            pid,
+            started: "2026-01-02 03:04:05".to_owned(),
+        }
     }
 
     #[test]
@@ -140,9 +166,20 @@ mod tests {
             let store = CheckpointStore::open(location).unwrap();
             let job = store.job(&JobId::from("word count")).unwrap();
             let lock = job.lock(&holder(41)).unwrap();
-            let error = store.clone().job(&JobId::from("word count")).unwrap().lock(&holder(42)).unwrap_err();
+            let error = store
+                .clone()
+                .job(&JobId::from("word count"))
+                .unwrap()
+                .lock(&holder(42))
+                .unwrap_err();
             let text = error.to_string();
-            for part in ["pid 41", "started 2026-01-02", "word count", "word%20count", "--job-id"] {
+            for part in [
+                "pid 41",
+                "started 2026-01-02",
+                "word count",
+                "word%20count",
+                "--job-id",
+            ] {
                 assert!(text.contains(part), "{text} lacks {part}");
             }
             let other = store.job(&JobId::from("other")).unwrap();
@@ -156,18 +193,34 @@ mod tests {
     #[test]
     fn two_openings_of_one_directory_exclude_each_other() {
         let root = tempfile::tempdir().unwrap();
-        let open = || CheckpointStore::open(root.path().to_str().unwrap()).unwrap().job(&JobId::from("j")).unwrap();
+        let open = || {
+            CheckpointStore::open(root.path().to_str().unwrap())
+                .unwrap()
+                .job(&JobId::from("j"))
+                .unwrap()
+        };
         let _lock = open().lock(&holder(1)).unwrap();
-        assert!(matches!(open().lock(&holder(2)).unwrap_err().problem(), Problem::Locked { .. }));
+        assert!(matches!(
+            open().lock(&holder(2)).unwrap_err().problem(),
+            Problem::Locked { .. }
+        ));
     }
 
     #[test]
     fn a_lock_file_of_any_content_is_survived() {
         let root = tempfile::tempdir().unwrap();
-        let job = CheckpointStore::open(root.path().to_str().unwrap()).unwrap().job(&JobId::from("j")).unwrap();
+        let job = CheckpointStore::open(root.path().to_str().unwrap())
+            .unwrap()
+            .job(&JobId::from("j"))
+            .unwrap();
         let lock = job.lock(&holder(1)).unwrap();
         std::fs::write(root.path().join("j").join(layout::LOCK), b"\xff{").unwrap();
-        assert!(job.lock(&holder(2)).unwrap_err().to_string().contains("doesn't say"));
+        assert!(
+            job.lock(&holder(2))
+                .unwrap_err()
+                .to_string()
+                .contains("doesn't say")
+        );
         drop(lock);
         let _lock = job.lock(&holder(3)).unwrap();
         let written = std::fs::read(root.path().join("j").join(layout::LOCK)).unwrap();

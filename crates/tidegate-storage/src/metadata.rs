@@ -12,8 +12,8 @@ use bytes::Bytes;
 use serde::{Deserialize, Serialize};
 use tidegate_types::snapshot::{Location, Section, SubtaskSnapshot, SubtaskStats};
 use tidegate_types::{
-    CheckpointId, CheckpointKind, EdgeKind, InputIndex, JobId, LeaderEpoch, MaxParallelism, OperatorUid, Parallelism,
-    VertexId,
+    CheckpointId, CheckpointKind, EdgeKind, InputIndex, JobId, LeaderEpoch, MaxParallelism, OperatorUid,
+    Parallelism, VertexId,
 };
 
 use crate::error::Problem;
@@ -135,12 +135,18 @@ pub struct CheckpointMetadata {
 impl CheckpointMetadata {
     /// Every section, the subtasks' first.
     pub fn sections(&self) -> impl Iterator<Item = &Section> {
-        self.subtasks.iter().flat_map(|subtask| &subtask.sections).chain(&self.master)
+        self.subtasks
+            .iter()
+            .flat_map(|subtask| &subtask.sections)
+            .chain(&self.master)
     }
 
     /// Every section, to change.
     pub fn sections_mut(&mut self) -> impl Iterator<Item = &mut Section> {
-        self.subtasks.iter_mut().flat_map(|subtask| &mut subtask.sections).chain(&mut self.master)
+        self.subtasks
+            .iter_mut()
+            .flat_map(|subtask| &mut subtask.sections)
+            .chain(&mut self.master)
     }
 
     /// Bytes of state inside this object.
@@ -264,10 +270,14 @@ impl DecisionObject {
     /// # Errors
     /// [`Problem::TooLarge`] beyond [`MAX_BYTES`]; [`Problem::Bug`] if the encoder refuses.
     pub fn encode(&self) -> Result<Bytes, Problem> {
-        let body = rmp_serde::to_vec_named(self).map_err(|error| Problem::Bug(format!("encoding: {error}")))?;
+        let body =
+            rmp_serde::to_vec_named(self).map_err(|error| Problem::Bug(format!("encoding: {error}")))?;
         let framed = frame::seal(MAGIC, VERSION, &body);
         match framed.len() as u64 {
-            size if size > MAX_BYTES => Err(Problem::TooLarge { size, limit: MAX_BYTES }),
+            size if size > MAX_BYTES => Err(Problem::TooLarge {
+                size,
+                limit: MAX_BYTES,
+            }),
             _ => Ok(framed.into()),
         }
     }
@@ -280,7 +290,8 @@ impl DecisionObject {
         let body = frame::open(MAGIC, VERSION, bytes)?;
         let mut deserializer = rmp_serde::Deserializer::from_read_ref(body);
         deserializer.set_max_depth(MAX_DEPTH);
-        Self::deserialize(&mut deserializer)
-            .map_err(|error| Problem::Corrupt { detail: format!("its body can't be read: {error}") })
+        Self::deserialize(&mut deserializer).map_err(|error| Problem::Corrupt {
+            detail: format!("its body can't be read: {error}"),
+        })
     }
 }

@@ -22,8 +22,13 @@ impl fmt::Display for Nonce {
 impl Nonce {
     /// Reads what `Display` wrote.
     pub(crate) fn parse(text: &str) -> Option<Self> {
-        let plain = text.len() == 16 && text.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
-        plain.then(|| u64::from_str_radix(text, 16).ok().map(Self)).flatten()
+        let plain = text.len() == 16
+            && text
+                .bytes()
+                .all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b));
+        plain
+            .then(|| u64::from_str_radix(text, 16).ok().map(Self))
+            .flatten()
     }
 }
 
@@ -68,7 +73,13 @@ mod tests {
     fn text_comes_back_and_nothing_else_is_taken() {
         let nonce = Nonce(0xab);
         assert_eq!(Nonce::parse(&nonce.to_string()), Some(nonce));
-        for other in ["", "ab", "00000000000000AB", "+0000000000000ab", "00000000000000abc"] {
+        for other in [
+            "",
+            "ab",
+            "00000000000000AB",
+            "+0000000000000ab",
+            "00000000000000abc",
+        ] {
             assert_eq!(Nonce::parse(other), None, "{other}");
         }
     }

@@ -31,7 +31,12 @@ impl NamedFiles {
             Location::Inline(_) => None,
             Location::File { path, .. } => Some(path.clone()),
         };
-        Self(metadata.sections().filter_map(|section| file(&section.location)).collect())
+        Self(
+            metadata
+                .sections()
+                .filter_map(|section| file(&section.location))
+                .collect(),
+        )
     }
 
     /// Whether `path` is among them.
@@ -87,7 +92,9 @@ impl Facts {
     }
 
     fn state_goes(&self, path: &str, dir: CheckpointId, name: &StateFileName) -> bool {
-        !self.named.contains(path) && !self.is_unreadable(dir) && self.is_settled(name.epoch, name.checkpoint.max(dir))
+        !self.named.contains(path)
+            && !self.is_unreadable(dir)
+            && self.is_settled(name.epoch, name.checkpoint.max(dir))
     }
 
     fn shared_goes(&self, path: &str, name: &StateFileName) -> bool {
@@ -134,7 +141,9 @@ pub(crate) fn plan<'a>(facts: &Facts, paths: impl IntoIterator<Item = &'a str>) 
         }
         match layout::parse(path) {
             Entry::Metadata(id) if facts.metadata_goes(id) => plan.metadata.push(id),
-            Entry::State { dir, name } if facts.state_goes(path, dir, &name) => plan.files.push(path.to_owned()),
+            Entry::State { dir, name } if facts.state_goes(path, dir, &name) => {
+                plan.files.push(path.to_owned())
+            }
             Entry::Shared(name) if facts.shared_goes(path, &name) => plan.files.push(path.to_owned()),
             Entry::Intent(intent) if facts.intent_goes(&intent) => plan.intents.push(intent),
             Entry::Unknown => plan.unknown.push(path.to_owned()),

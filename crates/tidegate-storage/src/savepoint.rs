@@ -63,11 +63,22 @@ impl JobStore {
         let dir = target.child(&layout::savepoint_dir(&self.job, nonce));
         leadership.fence.check(WRITE, dir.url())?;
         if !metadata.kind.is_savepoint() || id < leadership.next_id() {
-            return Err(StorageError::bug(WRITE, dir.url(), "an undecided savepoint is written, nothing else"));
+            return Err(StorageError::bug(
+                WRITE,
+                dir.url(),
+                "an undecided savepoint is written, nothing else",
+            ));
         }
         let location = dir.url().to_owned();
-        let intent = IntentName { checkpoint: id, epoch: leadership.epoch(), nonce };
-        let content = Intent { location: location.clone(), below_root: dir.below(&self.root) };
+        let intent = IntentName {
+            checkpoint: id,
+            epoch: leadership.epoch(),
+            nonce,
+        };
+        let content = Intent {
+            location: location.clone(),
+            below_root: dir.below(&self.root),
+        };
         self.write_intent(&intent, &content).await?;
         dir.ensure_local(WRITE)?;
         for file in NamedFiles::of(metadata).iter() {
@@ -82,8 +93,13 @@ impl JobStore {
             }
         }
         let decision = Decision::Complete(Box::new(own));
-        let object = DecisionObject { header: leadership.header(id, &decision), decision };
-        let bytes = object.encode().map_err(|problem| StorageError::new(WRITE, dir.describe(METADATA), problem))?;
+        let object = DecisionObject {
+            header: leadership.header(id, &decision),
+            decision,
+        };
+        let bytes = object
+            .encode()
+            .map_err(|problem| StorageError::new(WRITE, dir.describe(METADATA), problem))?;
         put_unique(&dir, WRITE, METADATA, bytes.into()).await?;
         Ok(location)
     }
@@ -92,7 +108,13 @@ impl JobStore {
         let path = name.path();
         let body = rmp_serde::to_vec_named(content)
             .map_err(|error| StorageError::bug(WRITE, self.dir.describe(&path), error.to_string()))?;
-        put_unique(&self.dir, WRITE, &path, frame::seal(INTENT_MAGIC, INTENT_VERSION, &body).into()).await
+        put_unique(
+            &self.dir,
+            WRITE,
+            &path,
+            frame::seal(INTENT_MAGIC, INTENT_VERSION, &body).into(),
+        )
+        .await
     }
 
     /// Deletes what an intent names, unless that savepoint was decided; its location if something was deleted.
@@ -103,11 +125,16 @@ impl JobStore {
         facts: &Facts,
     ) -> Result<Option<String>, StorageError> {
         let path = name.path();
-        let Some(bytes) = self.dir.read(DISCARD, &path, INTENT_MAX_BYTES).await? else { return Ok(None) };
+        let Some(bytes) = self.dir.read(DISCARD, &path, INTENT_MAX_BYTES).await? else {
+            return Ok(None);
+        };
         let fail = |problem| self.problem(DISCARD, &path, problem);
         let body = frame::open(INTENT_MAGIC, INTENT_VERSION, &bytes).map_err(fail)?;
-        let intent: Intent = rmp_serde::from_slice(body)
-            .map_err(|error| fail(Problem::Corrupt { detail: format!("its body can't be read: {error}") }))?;
+        let intent: Intent = rmp_serde::from_slice(body).map_err(|error| {
+            fail(Problem::Corrupt {
+                detail: format!("its body can't be read: {error}"),
+            })
+        })?;
         let decided_elsewhere = match facts.decisions.get(&name.checkpoint) {
             Some(Standing::Complete { savepoint }) => savepoint.as_ref() == Some(&intent.location),
             // Retired since: it may have been this savepoint, which is a person's then.
@@ -118,12 +145,17 @@ impl JobStore {
             return Ok(None);
         }
         let own_name = layout::savepoint_dir(&self.job, name.nonce);
-        let plausible = |path: &String| path.ends_with(&own_name) && !path.split('/').any(|segment| segment == "..");
+        let plausible =
+            |path: &String| path.ends_with(&own_name) && !path.split('/').any(|segment| segment == "..");
         if !plausible(&intent.location) || intent.below_root.as_ref().is_some_and(|below| !plausible(below)) {
-            return Err(fail(Problem::Corrupt { detail: format!("it names \"{}\"", intent.location) }));
+            return Err(fail(Problem::Corrupt {
+                detail: format!("it names \"{}\"", intent.location),
+            }));
         }
         let dir = match &intent.below_root {
-            Some(below) => below.split('/').fold(self.root.clone(), |dir, segment| dir.child(segment)),
+            Some(below) => below
+                .split('/')
+                .fold(self.root.clone(), |dir, segment| dir.child(segment)),
             None => match StoreDir::open(&intent.location) {
                 Err(error) if error.is_not_there() => return Ok(None),
                 opened => opened?,
@@ -142,13 +174,21 @@ async fn discard(dir: &StoreDir, job: &JobId, name: &IntentName) -> Result<bool,
             .map_err(|problem| StorageError::new(DISCARD, dir.describe(METADATA), problem))?;
         let header = &object.header;
         if (&header.job, header.id, header.epoch) != (job, name.checkpoint, name.epoch) {
-            return Err(StorageError::bug(DISCARD, dir.url(), "another savepoint stands there"));
+            return Err(StorageError::bug(
+                DISCARD,
+                dir.url(),
+                "another savepoint stands there",
+            ));
         }
         dir.delete(DISCARD, METADATA).await?;
         dir.sync_local(DISCARD, "")?;
     }
     let ours = |path: &str| StateFileName::parse(path).is_some();
-    let files: Vec<_> = objects.iter().map(|object| object.path.clone()).filter(|path| ours(path)).collect();
+    let files: Vec<_> = objects
+        .iter()
+        .map(|object| object.path.clone())
+        .filter(|path| ours(path))
+        .collect();
     for (_, result) in dir.delete_many(DISCARD, files).await {
         result?;
     }
@@ -156,7 +196,8 @@ async fn discard(dir: &StoreDir, job: &JobId, name: &IntentName) -> Result<bool,
     for (path, _) in &walk.files {
         let staging = layout::staged_for(path).is_some_and(|base| base == METADATA || ours(base));
         if let Some(file) = dir.local_file(path).filter(|_| staging) {
-            local::remove_file(&file).map_err(|error| StorageError::of_io(DISCARD, dir.describe(path), error))?;
+            local::remove_file(&file)
+                .map_err(|error| StorageError::of_io(DISCARD, dir.describe(path), error))?;
         }
     }
     let there = dir.local_path().is_some_and(|path| path.exists());

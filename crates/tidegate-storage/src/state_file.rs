@@ -92,7 +92,12 @@ impl JobStore {
     }
 
     /// Begins the state file `name`. With at most `inline_threshold_bytes` in all sections no file is written.
-    pub fn state_writer(&self, name: &StateFileName, place: Place, inline_threshold_bytes: u64) -> StateFileWriter {
+    pub fn state_writer(
+        &self,
+        name: &StateFileName,
+        place: Place,
+        inline_threshold_bytes: u64,
+    ) -> StateFileWriter {
         let path = match place {
             Place::Checkpoint => name.in_checkpoint(),
             Place::Shared => name.in_shared(),
@@ -139,8 +144,11 @@ impl JobStore {
         metadata: &mut CheckpointMetadata,
     ) -> Result<u64, StorageError> {
         let mut left = metadata.inline_bytes();
-        let mut groups: Vec<&mut [Section]> =
-            metadata.subtasks.iter_mut().map(|subtask| &mut subtask.sections[..]).collect();
+        let mut groups: Vec<&mut [Section]> = metadata
+            .subtasks
+            .iter_mut()
+            .map(|subtask| &mut subtask.sections[..])
+            .collect();
         // The sort is stable: of equal ones the first goes, so one checkpoint always spills the same.
         groups.sort_by_key(|group| std::cmp::Reverse(inline_bytes(group)));
         groups.push(&mut metadata.master[..]);
@@ -150,7 +158,11 @@ impl JobStore {
                 break;
             }
             left -= inline_bytes(group);
-            spilled.extend(group.iter_mut().filter(|section| matches!(section.location, Location::Inline(_))));
+            spilled.extend(
+                group
+                    .iter_mut()
+                    .filter(|section| matches!(section.location, Location::Inline(_))),
+            );
         }
         if spilled.is_empty() {
             return Ok(0);
@@ -158,11 +170,20 @@ impl JobStore {
         let mut writer = self.state_writer(name, Place::Checkpoint, 0);
         for section in &spilled {
             if let Location::Inline(bytes) = &section.location {
-                writer.push(SectionBytes { head: section.head.clone(), bytes: bytes.clone() }).await?;
+                writer
+                    .push(SectionBytes {
+                        head: section.head.clone(),
+                        bytes: bytes.clone(),
+                    })
+                    .await?;
             }
         }
         let written = writer.finish().await?;
-        let moved = written.sections.iter().map(|section| section.location.size_bytes()).sum();
+        let moved = written
+            .sections
+            .iter()
+            .map(|section| section.location.size_bytes())
+            .sum();
         for (section, written) in spilled.into_iter().zip(written.sections) {
             section.location = written.location;
         }
@@ -177,7 +198,8 @@ impl StateFileWriter {
     /// The store's; the file is given up then, and nothing of it stays.
     pub async fn push(&mut self, section: SectionBytes) -> Result<(), StorageError> {
         let size = section.bytes.len() as u64;
-        self.heads.push((section.head, crc32c::crc32c(&section.bytes), size));
+        self.heads
+            .push((section.head, crc32c::crc32c(&section.bytes), size));
         self.pending.push(section.bytes);
         self.pending_bytes += size;
         while self.pending_bytes >= PART_BYTES {
@@ -194,7 +216,11 @@ impl StateFileWriter {
         let total: u64 = self.heads.iter().map(|(_, _, size)| size).sum();
         if self.upload.is_none() && total <= self.inline_threshold_bytes {
             let pieces = self.pending.drain(1..);
-            let inline = |((head, crc, _), bytes)| Section { head, crc, location: Location::Inline(bytes) };
+            let inline = |((head, crc, _), bytes)| Section {
+                head,
+                crc,
+                location: Location::Inline(bytes),
+            };
             let sections = self.heads.into_iter().zip(pieces).map(inline).collect();
             return Ok(WrittenState { sections, path: None });
         }
@@ -211,11 +237,18 @@ impl StateFileWriter {
         let mut offset = HEADER_BYTES;
         let mut sections = Vec::with_capacity(self.heads.len());
         for (head, crc, len) in self.heads {
-            let location = Location::File { path: self.path.clone(), offset, len };
+            let location = Location::File {
+                path: self.path.clone(),
+                offset,
+                len,
+            };
             sections.push(Section { head, crc, location });
             offset += len;
         }
-        Ok(WrittenState { sections, path: Some(self.path) })
+        Ok(WrittenState {
+            sections,
+            path: Some(self.path),
+        })
     }
 
     /// Gives the file up.
@@ -230,11 +263,17 @@ impl StateFileWriter {
         if self.pending_bytes > 0 {
             self.upload_part(self.pending_bytes).await?;
         }
-        let Some(mut upload) = self.upload.take() else { return Ok(()) };
+        let Some(mut upload) = self.upload.take() else {
+            return Ok(());
+        };
         if let Err(error) = upload.complete().await {
             let _ = upload.abort().await;
             let _ = self.dir.delete(WRITE, &self.path).await;
-            return Err(StorageError::of_store(WRITE, self.dir.describe(&self.path), error));
+            return Err(StorageError::of_store(
+                WRITE,
+                self.dir.describe(&self.path),
+                error,
+            ));
         }
         Ok(())
     }
@@ -248,7 +287,11 @@ impl StateFileWriter {
         };
         if let Err(error) = upload.put_part(part).await {
             let _ = upload.abort().await;
-            return Err(StorageError::of_store(WRITE, self.dir.describe(&self.path), error));
+            return Err(StorageError::of_store(
+                WRITE,
+                self.dir.describe(&self.path),
+                error,
+            ));
         }
         self.upload = Some(upload);
         Ok(())
@@ -291,7 +334,11 @@ fn header() -> Bytes {
 
 /// Checks the first [`HEADER_BYTES`] of a state file.
 pub(crate) fn check_header(mut bytes: &[u8]) -> Result<(), Problem> {
-    let corrupt = |detail: &str| Err(Problem::Corrupt { detail: detail.to_owned() });
+    let corrupt = |detail: &str| {
+        Err(Problem::Corrupt {
+            detail: detail.to_owned(),
+        })
+    };
     if (bytes.len() as u64) < HEADER_BYTES {
         return corrupt("it is shorter than its header");
     }
@@ -301,7 +348,10 @@ pub(crate) fn check_header(mut bytes: &[u8]) -> Result<(), Problem> {
     bytes.advance(8);
     match bytes.get_u16_le() {
         0 => corrupt("its version is 0"),
-        found if found > VERSION => Err(Problem::FutureVersion { found, known: VERSION }),
+        found if found > VERSION => Err(Problem::FutureVersion {
+            found,
+            known: VERSION,
+        }),
         _ => Ok(()),
     }
 }

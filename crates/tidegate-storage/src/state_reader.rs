@@ -98,7 +98,8 @@ impl StateReader {
         }
         for index in request.sections {
             let section = sections[index];
-            let bytes = slice(section, &fetched, request.start, size).map_err(|problem| self.fail(file, problem))?;
+            let bytes =
+                slice(section, &fetched, request.start, size).map_err(|problem| self.fail(file, problem))?;
             check_crc(section, &bytes).map_err(|problem| self.fail(file, problem))?;
             out[index] = bytes;
         }
@@ -129,7 +130,11 @@ fn plan(sections: &[&Section], mut indexes: Vec<usize>) -> Vec<Request> {
             _ => {
                 // What is near the beginning takes the header along, so it is checked too.
                 let start = if start <= MAX_GAP_BYTES { 0 } else { start };
-                requests.push(Request { start, end, sections: vec![index] });
+                requests.push(Request {
+                    start,
+                    end,
+                    sections: vec![index],
+                });
             }
         }
     }
@@ -142,19 +147,29 @@ fn fits(start: u64, end: u64) -> bool {
 
 /// Cuts a section out of what was fetched from byte `start` of a file of `size` bytes.
 fn slice(section: &Section, fetched: &Bytes, start: u64, size: u64) -> Result<Bytes, Problem> {
-    let Location::File { offset, len, .. } = &section.location else { return Ok(Bytes::new()) };
-    let from = offset.checked_sub(start).and_then(|from| usize::try_from(from).ok());
+    let Location::File { offset, len, .. } = &section.location else {
+        return Ok(Bytes::new());
+    };
+    let from = offset
+        .checked_sub(start)
+        .and_then(|from| usize::try_from(from).ok());
     let to = from.and_then(|from| from.checked_add(usize::try_from(*len).ok()?));
     match (from, to) {
         (Some(from), Some(to)) if to <= fetched.len() => Ok(fetched.slice(from..to)),
-        _ => Err(corrupt(section, format!("{len} bytes should stand there, the file ends at {size}"))),
+        _ => Err(corrupt(
+            section,
+            format!("{len} bytes should stand there, the file ends at {size}"),
+        )),
     }
 }
 
 fn check_crc(section: &Section, bytes: &[u8]) -> Result<(), Problem> {
     match crc32c::crc32c(bytes) {
         crc if crc == section.crc => Ok(()),
-        crc => Err(corrupt(section, format!("checksum {crc:08x}, it was written with {:08x}", section.crc))),
+        crc => Err(corrupt(
+            section,
+            format!("checksum {crc:08x}, it was written with {:08x}", section.crc),
+        )),
     }
 }
 
@@ -163,11 +178,19 @@ fn corrupt(section: &Section, detail: String) -> Problem {
         Location::File { offset, .. } => *offset,
         Location::Inline(_) => 0,
     };
-    Problem::CorruptSection { uid: section.head.uid.clone(), state: state_text(&section.head), offset, detail }
+    Problem::CorruptSection {
+        uid: section.head.uid.clone(),
+        state: state_text(&section.head),
+        offset,
+        detail,
+    }
 }
 
 fn missing(head: &SectionHead) -> Problem {
-    Problem::MissingSection { uid: head.uid.clone(), state: state_text(head) }
+    Problem::MissingSection {
+        uid: head.uid.clone(),
+        state: state_text(head),
+    }
 }
 
 /// A piece of state in words: its kind, and its name if it has one.
@@ -190,7 +213,11 @@ pub fn state_text(head: &SectionHead) -> String {
             return format!("in-flight records of input {input}, channel {from} to {to}");
         }
     };
-    if head.name.is_empty() { kind.to_owned() } else { format!("{kind} \"{}\"", head.name) }
+    if head.name.is_empty() {
+        kind.to_owned()
+    } else {
+        format!("{kind} \"{}\"", head.name)
+    }
 }
 
 #[cfg(test)]

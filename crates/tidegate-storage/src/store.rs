@@ -38,7 +38,10 @@ impl CheckpointStore {
 
     /// The same over a directory that is open already.
     pub fn at(root: StoreDir) -> Self {
-        Self { root, locks: LockTable::default() }
+        Self {
+            root,
+            locks: LockTable::default(),
+        }
     }
 
     /// The root of an object store without a local directory, in-memory ones above all. `url` names it in
@@ -59,7 +62,12 @@ impl CheckpointStore {
     pub fn job(&self, job: &JobId) -> Result<JobStore, StorageError> {
         let name = layout::job_dir_name(job)?;
         let dir = self.root.child(&name);
-        Ok(JobStore { job: job.clone(), dir, root: self.root.clone(), locks: self.locks.clone() })
+        Ok(JobStore {
+            job: job.clone(),
+            dir,
+            root: self.root.clone(),
+            locks: self.locks.clone(),
+        })
     }
 }
 
@@ -90,7 +98,9 @@ impl JobStore {
     pub async fn read_decision(&self, id: CheckpointId) -> Result<Option<DecisionObject>, StorageError> {
         const OPERATION: &str = "read the decision";
         let path = layout::metadata(id);
-        let Some(bytes) = self.dir.read(OPERATION, &path, MAX_BYTES).await? else { return Ok(None) };
+        let Some(bytes) = self.dir.read(OPERATION, &path, MAX_BYTES).await? else {
+            return Ok(None);
+        };
         self.decode(OPERATION, id, &bytes).map(Some)
     }
 
@@ -103,7 +113,10 @@ impl JobStore {
         let fail = |problem| StorageError::new(operation, self.dir.describe(&layout::metadata(id)), problem);
         let object = DecisionObject::decode(bytes).map_err(fail)?;
         if object.header.job != self.job {
-            return Err(fail(Problem::OtherJob { expected: self.job.clone(), found: object.header.job }));
+            return Err(fail(Problem::OtherJob {
+                expected: self.job.clone(),
+                found: object.header.job,
+            }));
         }
         if object.header.id != id {
             let detail = format!("it is the decision on checkpoint {}", object.header.id);

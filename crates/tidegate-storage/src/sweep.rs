@@ -85,7 +85,9 @@ impl fmt::Display for Warning {
                 f,
                 "checkpoint {id} should still be retained and is gone; if nobody deleted it, check the disk"
             ),
-            Self::Unreadable { id, error } => write!(f, "left in place what can't be read of checkpoint {id}: {error}"),
+            Self::Unreadable { id, error } => {
+                write!(f, "left in place what can't be read of checkpoint {id}: {error}")
+            }
             Self::Stray { id } => write!(f, "checkpoint {id} stands where none should; left alone"),
             Self::NotDeleted { path, error } => write!(f, "could not delete {path}: {error}"),
         }
@@ -110,18 +112,31 @@ impl JobStore {
     pub async fn sweep(&self, permit: &mut DeletePermit, view: &View) -> Result<SweepReport, StorageError> {
         permit.fence.check(SWEEP, self.dir.url())?;
         if permit.job != self.job {
-            return Err(StorageError::bug(SWEEP, self.dir.url(), "the permit is of another job"));
+            return Err(StorageError::bug(
+                SWEEP,
+                self.dir.url(),
+                "the permit is of another job",
+            ));
         }
         let mut report = SweepReport::default();
         let found = self.find().await?;
-        let mut facts = Facts { epoch: permit.epoch, next: view.next, ..Facts::default() };
-        self.read_decisions(permit, view, &found, &mut facts, &mut report).await?;
+        let mut facts = Facts {
+            epoch: permit.epoch,
+            next: view.next,
+            ..Facts::default()
+        };
+        self.read_decisions(permit, view, &found, &mut facts, &mut report)
+            .await?;
         if view.newest_unreadable {
             return Ok(report);
         }
         collect_kept(permit, view, &mut facts, &mut report);
         // A closing object gives up everything complete below it.
-        facts.floor = view.newest.max(view.closed).max(closed_below(view, &facts)).unwrap_or_default();
+        facts.floor = view
+            .newest
+            .max(view.closed)
+            .max(closed_below(view, &facts))
+            .unwrap_or_default();
         let strays: Vec<_> = strays(&facts).map(|id| Warning::Stray { id }).collect();
         if !strays.is_empty() {
             // What stands there doesn't fit together; deleting would bet on one reading of it.
@@ -130,14 +145,20 @@ impl JobStore {
         }
         let plan = plan(&facts, found.sizes.keys().map(String::as_str));
         self.check_plan(&facts, &plan)?;
-        self.carry_out(permit, view, &facts, &plan, &found, &mut report).await;
+        self.carry_out(permit, view, &facts, &plan, &found, &mut report)
+            .await;
         report.unknown = plan.unknown;
         Ok(report)
     }
 
     async fn find(&self) -> Result<Found, StorageError> {
-        let mut sizes: BTreeMap<String, u64> =
-            self.dir.list(SWEEP).await?.into_iter().map(|object| (object.path, object.size_bytes)).collect();
+        let mut sizes: BTreeMap<String, u64> = self
+            .dir
+            .list(SWEEP)
+            .await?
+            .into_iter()
+            .map(|object| (object.path, object.size_bytes))
+            .collect();
         let decided = sizes
             .keys()
             .filter_map(|path| match layout::parse(path) {
@@ -146,8 +167,16 @@ impl JobStore {
             })
             .collect();
         let walk = self.dir.walk_local(SWEEP)?;
-        sizes.extend(walk.files.into_iter().filter(|(path, _)| layout::staged_for(path).is_some()));
-        Ok(Found { sizes, decided, empty_dirs: walk.empty_dirs })
+        sizes.extend(
+            walk.files
+                .into_iter()
+                .filter(|(path, _)| layout::staged_for(path).is_some()),
+        );
+        Ok(Found {
+            sizes,
+            decided,
+            empty_dirs: walk.empty_dirs,
+        })
     }
 
     /// Learns what every decision is; stops at one of another leader above this one's claim.
@@ -161,12 +190,22 @@ impl JobStore {
     ) -> Result<(), StorageError> {
         for id in &found.decided {
             if let Some(kept) = view.known.get(id).or_else(|| permit.kept.get(id)) {
-                facts.decisions.insert(*id, Standing::Complete { savepoint: kept.savepoint.clone() });
+                facts.decisions.insert(
+                    *id,
+                    Standing::Complete {
+                        savepoint: kept.savepoint.clone(),
+                    },
+                );
             } else if let Some(standing) = permit.known.get(id) {
                 facts.decisions.insert(*id, standing.clone());
             }
         }
-        let unread: Vec<_> = found.decided.iter().filter(|id| !facts.decisions.contains_key(id)).copied().collect();
+        let unread: Vec<_> = found
+            .decided
+            .iter()
+            .filter(|id| !facts.decisions.contains_key(id))
+            .copied()
+            .collect();
         let mut reads = stream::iter(unread)
             .map(|id| async move { (id, self.read_decision(id).await) })
             .buffered(READ_CONCURRENCY);
@@ -181,7 +220,10 @@ impl JobStore {
                     remember(permit, view, id, object)
                 }
                 Err(error) if error.kind() == ErrorKind::Corrupted => {
-                    report.warnings.push(Warning::Unreadable { id, error: error.to_string() });
+                    report.warnings.push(Warning::Unreadable {
+                        id,
+                        error: error.to_string(),
+                    });
                     Standing::Unreadable
                 }
                 Err(error) => return Err(error),
@@ -194,7 +236,11 @@ impl JobStore {
     /// The same property as the plan's rules, checked on another path: nothing named is deleted.
     fn check_plan(&self, facts: &Facts, plan: &Plan) -> Result<(), StorageError> {
         let named = plan.files.iter().find(|path| facts.named.contains(*path));
-        let kept = plan.metadata.iter().find(|id| facts.kept.contains(id)).map(|id| layout::metadata(*id));
+        let kept = plan
+            .metadata
+            .iter()
+            .find(|id| facts.kept.contains(id))
+            .map(|id| layout::metadata(*id));
         match named.cloned().or(kept) {
             None => Ok(()),
             Some(path) => {
@@ -220,7 +266,9 @@ impl JobStore {
                     report.savepoints.extend(deleted);
                     gone.push(intent.path());
                 }
-                Err(error) => report.warnings.push(not_deleted(self.dir.describe(&intent.path()), &error)),
+                Err(error) => report
+                    .warnings
+                    .push(not_deleted(self.dir.describe(&intent.path()), &error)),
             }
         }
         self.delete_all(gone, report).await;
@@ -246,10 +294,15 @@ impl JobStore {
         for (path, result) in self.dir.delete_many(SWEEP, paths).await {
             match result {
                 Ok(()) => gone.push(path),
-                Err(error) => report.warnings.push(not_deleted(self.dir.describe(&path), &error)),
+                Err(error) => report
+                    .warnings
+                    .push(not_deleted(self.dir.describe(&path), &error)),
             }
         }
-        let dirs: BTreeSet<_> = gone.iter().filter_map(|path| path.rsplit_once('/').map(|(dir, _)| dir)).collect();
+        let dirs: BTreeSet<_> = gone
+            .iter()
+            .filter_map(|path| path.rsplit_once('/').map(|(dir, _)| dir))
+            .collect();
         for dir in dirs {
             if let Err(error) = self.dir.sync_local(SWEEP, dir) {
                 report.warnings.push(not_deleted(self.dir.describe(dir), &error));
@@ -267,23 +320,45 @@ impl JobStore {
             match self.dir.local_file(path).map(|file| local::remove_file(&file)) {
                 Some(Err(error)) => {
                     let path = self.dir.describe(path);
-                    report.warnings.push(Warning::NotDeleted { path, error: error.to_string() });
+                    report.warnings.push(Warning::NotDeleted {
+                        path,
+                        error: error.to_string(),
+                    });
                 }
                 _ => report.staging += 1,
             }
         }
-        let touched = plan.files.iter().chain(&plan.staging).filter_map(|path| path.split_once('/'));
+        let touched = plan
+            .files
+            .iter()
+            .chain(&plan.staging)
+            .filter_map(|path| path.split_once('/'));
         let touched = touched.map(|(dir, _)| dir.to_owned());
         let emptied = plan.metadata.iter().map(|id| layout::checkpoint_dir(*id));
-        let dirs: BTreeSet<String> = found.empty_dirs.iter().cloned().chain(touched).chain(emptied).collect();
+        let dirs: BTreeSet<String> = found
+            .empty_dirs
+            .iter()
+            .cloned()
+            .chain(touched)
+            .chain(emptied)
+            .collect();
         let decided = |dir: &String| layout::checkpoint_of_dir(dir).is_some_and(|id| id < view.next);
         for dir in dirs.iter().filter(|dir| decided(dir)) {
-            if let Some(Err(error)) = self.dir.local_file(dir).map(|dir| local::remove_dir_if_empty(&dir)) {
-                report.warnings.push(Warning::NotDeleted { path: self.dir.describe(dir), error: error.to_string() });
+            if let Some(Err(error)) = self
+                .dir
+                .local_file(dir)
+                .map(|dir| local::remove_dir_if_empty(&dir))
+            {
+                report.warnings.push(Warning::NotDeleted {
+                    path: self.dir.describe(dir),
+                    error: error.to_string(),
+                });
             }
         }
         if let Err(error) = self.dir.sync_local(SWEEP, "") {
-            report.warnings.push(not_deleted(self.dir.url().to_owned(), &error));
+            report
+                .warnings
+                .push(not_deleted(self.dir.url().to_owned(), &error));
         }
     }
 }
@@ -295,7 +370,9 @@ fn collect_kept(permit: &mut DeletePermit, view: &View, facts: &mut Facts, repor
     for id in &facts.kept {
         let kept = view.known.get(id).or_else(|| permit.kept.get(id));
         // Of one whose decision is gone the files stay even so: they may still be read.
-        facts.named.extend(kept.iter().flat_map(|kept| kept.named.iter()).map(str::to_owned));
+        facts
+            .named
+            .extend(kept.iter().flat_map(|kept| kept.named.iter()).map(str::to_owned));
         if !facts.decisions.contains_key(id) {
             report.warnings.push(Warning::RetainedMissing { id: *id });
         }
@@ -305,14 +382,23 @@ fn collect_kept(permit: &mut DeletePermit, view: &View, facts: &mut Facts, repor
 /// Complete checkpoints above everything that this leader knows to be decided.
 fn strays(facts: &Facts) -> impl Iterator<Item = CheckpointId> {
     let complete = |standing: &Standing| matches!(standing, Standing::Complete { .. });
-    facts.decisions.iter().filter(move |(id, s)| complete(s) && **id > facts.floor).map(|(id, _)| *id)
+    facts
+        .decisions
+        .iter()
+        .filter(move |(id, s)| complete(s) && **id > facts.floor)
+        .map(|(id, _)| *id)
 }
 
 /// The closing object of an earlier leader, if nothing is complete since: what is complete below it is garbage that
 /// its sweep didn't get to.
 fn closed_below(view: &View, facts: &Facts) -> Option<CheckpointId> {
     let closed = |standing: &Standing| matches!(standing, Standing::Permanent { closed: true });
-    let newest = facts.decisions.iter().filter(|(_, standing)| closed(standing)).map(|(id, _)| *id).next_back();
+    let newest = facts
+        .decisions
+        .iter()
+        .filter(|(_, standing)| closed(standing))
+        .map(|(id, _)| *id)
+        .next_back();
     newest.filter(|_| view.newest.is_none())
 }
 
@@ -329,7 +415,9 @@ fn remember(permit: &mut DeletePermit, view: &View, id: CheckpointId, object: De
         }
         Decision::Aborted(cause) => {
             let standing = if cause.is_permanent() {
-                Standing::Permanent { closed: matches!(cause, AbortCause::Closed) }
+                Standing::Permanent {
+                    closed: matches!(cause, AbortCause::Closed),
+                }
             } else {
                 Standing::Aborted
             };
@@ -340,5 +428,8 @@ fn remember(permit: &mut DeletePermit, view: &View, id: CheckpointId, object: De
 }
 
 fn not_deleted(path: String, error: &StorageError) -> Warning {
-    Warning::NotDeleted { path, error: error.to_string() }
+    Warning::NotDeleted {
+        path,
+        error: error.to_string(),
+    }
 }

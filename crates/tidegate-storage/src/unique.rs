@@ -39,13 +39,21 @@ pub(crate) async fn put_unique(
                 return Ok(());
             }
             (Ok(Some(_)), _) => {
-                return Err(StorageError::bug(operation, dir.describe(path), "a unique name was used twice"));
+                return Err(StorageError::bug(
+                    operation,
+                    dir.describe(path),
+                    "a unique name was used twice",
+                ));
             }
             (_, Err(error)) if tries_left == 0 || error.kind() != ErrorKind::Retry => return Err(error),
             (Err(error), Ok(())) if tries_left == 0 => return Err(error),
             (Ok(None), Ok(())) if tries_left == 0 => {
                 let detail = "it is said to exist and isn't there".to_owned();
-                return Err(StorageError::new(operation, dir.describe(path), Problem::Undetermined { detail }));
+                return Err(StorageError::new(
+                    operation,
+                    dir.describe(path),
+                    Problem::Undetermined { detail },
+                ));
             }
             _ => {}
         }
@@ -54,12 +62,14 @@ pub(crate) async fn put_unique(
 
 fn same_bytes(found: &[u8], payload: &PutPayload) -> bool {
     let mut rest = found;
-    payload.iter().all(|piece| match rest.split_at_checked(piece.len()) {
-        Some((head, tail)) => {
-            rest = tail;
-            head == &piece[..]
-        }
-        None => false,
-    }) && rest.is_empty()
+    payload
+        .iter()
+        .all(|piece| match rest.split_at_checked(piece.len()) {
+            Some((head, tail)) => {
+                rest = tail;
+                head == &piece[..]
+            }
+            None => false,
+        })
+        && rest.is_empty()
 }
-

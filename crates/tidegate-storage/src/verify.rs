@@ -85,12 +85,20 @@ pub struct Orphan {
 impl From<&StorageError> for VerifyProblem {
     fn from(error: &StorageError) -> Self {
         let (uid, state, offset) = match error.problem() {
-            Problem::CorruptSection { uid, state, offset, .. } => (Some(uid), Some(state), Some(*offset)),
+            Problem::CorruptSection {
+                uid, state, offset, ..
+            } => (Some(uid), Some(state), Some(*offset)),
             Problem::MissingSection { uid, state } => (Some(uid), Some(state), None),
             _ => (None, None, None),
         };
         let (uid, state) = (uid.cloned(), state.cloned());
-        Self { path: error.path().to_owned(), uid, state, offset, text: error.problem().to_string() }
+        Self {
+            path: error.path().to_owned(),
+            uid,
+            state,
+            offset,
+            text: error.problem().to_string(),
+        }
     }
 }
 
@@ -100,7 +108,10 @@ impl From<&StorageError> for VerifyProblem {
 /// What keeps it from being opened at all; the store's on listing. Damage is in the report.
 pub async fn verify(location: &str) -> Result<VerifyReport, StorageError> {
     let trimmed = location.trim_end_matches('/');
-    let dir = trimmed.strip_suffix(METADATA).and_then(|rest| rest.strip_suffix('/')).unwrap_or(trimmed);
+    let dir = trimmed
+        .strip_suffix(METADATA)
+        .and_then(|rest| rest.strip_suffix('/'))
+        .unwrap_or(trimmed);
     verify_at(StoreDir::open(dir)?).await
 }
 
@@ -109,7 +120,10 @@ pub async fn verify(location: &str) -> Result<VerifyReport, StorageError> {
 /// # Errors
 /// As [`verify`].
 pub async fn verify_at(dir: StoreDir) -> Result<VerifyReport, StorageError> {
-    let mut report = VerifyReport { location: dir.url().to_owned(), ..VerifyReport::default() };
+    let mut report = VerifyReport {
+        location: dir.url().to_owned(),
+        ..VerifyReport::default()
+    };
     let files = all_files(&dir).await?;
     let decided: BTreeSet<_> = files.keys().filter_map(|path| decision_of(path)).collect();
     if files.contains_key(METADATA) || decided.is_empty() {
@@ -131,8 +145,12 @@ fn decision_of(path: &str) -> Option<CheckpointId> {
 
 /// Objects, and on a local disk staging files, with their sizes.
 async fn all_files(dir: &StoreDir) -> Result<BTreeMap<String, u64>, StorageError> {
-    let mut files: BTreeMap<String, u64> =
-        dir.list(VERIFY).await?.into_iter().map(|object| (object.path, object.size_bytes)).collect();
+    let mut files: BTreeMap<String, u64> = dir
+        .list(VERIFY)
+        .await?
+        .into_iter()
+        .map(|object| (object.path, object.size_bytes))
+        .collect();
     files.extend(dir.walk_local(VERIFY)?.files);
     Ok(files)
 }
@@ -151,11 +169,20 @@ async fn verify_one(
         other => other?,
     };
     // Paths in a checkpoint are relative to the job's directory, in a savepoint to its own.
-    let prefix = dir.below(snapshot.base()).or_else(|| below_local(dir, snapshot.base()));
-    let below = |path: &str| prefix.as_ref().map_or(path.to_owned(), |prefix| format!("{prefix}/{path}"));
+    let prefix = dir
+        .below(snapshot.base())
+        .or_else(|| below_local(dir, snapshot.base()));
+    let below = |path: &str| {
+        prefix
+            .as_ref()
+            .map_or(path.to_owned(), |prefix| format!("{prefix}/{path}"))
+    };
     let sizes: BTreeMap<String, u64> = files.iter().map(|(path, size)| (below(path), *size)).collect();
     let named = verify_snapshot(&snapshot, &sizes, report).await;
-    for (path, size) in files.iter().filter(|(path, _)| *path != METADATA && !named.contains(&below(path))) {
+    for (path, size) in files
+        .iter()
+        .filter(|(path, _)| *path != METADATA && !named.contains(&below(path)))
+    {
         report.orphans.push(orphan(path, *size, false));
     }
     Ok(())
@@ -178,7 +205,9 @@ async fn verify_job(
     let mut named = BTreeSet::new();
     for id in decided {
         let path = layout::metadata(*id);
-        let Some(bytes) = dir.read(VERIFY, &path, MAX_BYTES).await? else { continue };
+        let Some(bytes) = dir.read(VERIFY, &path, MAX_BYTES).await? else {
+            continue;
+        };
         match DecisionObject::decode(&bytes) {
             Err(problem) => {
                 let error = StorageError::new(VERIFY, dir.describe(&path), problem);
@@ -211,7 +240,12 @@ async fn verify_job(
 
 fn orphan(path: &str, size_bytes: u64, may_be_in_progress: bool) -> Orphan {
     let staging = layout::staged_for(path).is_some();
-    Orphan { path: path.to_owned(), size_bytes, staging, may_be_in_progress }
+    Orphan {
+        path: path.to_owned(),
+        size_bytes,
+        staging,
+        may_be_in_progress,
+    }
 }
 
 /// Reads all of one checkpoint; the files that it names. `sizes` are by path relative to the snapshot's base.
@@ -240,8 +274,11 @@ async fn verify_snapshot(
             check_size(snapshot, file, *size, &of_file, report);
         }
     }
-    let files: BTreeSet<String> =
-        by_file.keys().filter(|file| !file.is_empty()).map(|file| (*file).to_owned()).collect();
+    let files: BTreeSet<String> = by_file
+        .keys()
+        .filter(|file| !file.is_empty())
+        .map(|file| (*file).to_owned())
+        .collect();
     report.checkpoints.push(VerifiedCheckpoint {
         location: snapshot.location().to_owned(),
         job: snapshot.job().clone(),
@@ -270,7 +307,13 @@ fn batches<'a>(sections: &'a [&'a Section]) -> impl Iterator<Item = &'a [&'a Sec
             held = held.saturating_add(section.location.size_bytes());
             held <= MAX_REQUEST_BYTES
         };
-        let count = rest.iter().copied().take_while(fits).count().max(1).min(rest.len());
+        let count = rest
+            .iter()
+            .copied()
+            .take_while(fits)
+            .count()
+            .max(1)
+            .min(rest.len());
         let (batch, tail) = rest.split_at(count);
         rest = tail;
         (!batch.is_empty()).then_some(batch)
@@ -281,7 +324,10 @@ fn batches<'a>(sections: &'a [&'a Section]) -> impl Iterator<Item = &'a [&'a Sec
 async fn verify_batch(snapshot: &Snapshot, batch: &[&Section], report: &mut VerifyReport) -> (u64, u64) {
     let reader = snapshot.reader();
     if let Ok(read) = reader.read_sections(batch).await {
-        return (read.len() as u64, read.iter().map(|bytes| bytes.len() as u64).sum());
+        return (
+            read.len() as u64,
+            read.iter().map(|bytes| bytes.len() as u64).sum(),
+        );
     }
     let (mut good, mut good_bytes) = (0, 0);
     for section in batch {

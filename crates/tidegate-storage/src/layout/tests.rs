@@ -6,14 +6,17 @@ use super::*;
 fn state_names() -> impl Strategy<Value = StateFileName> {
     let writer = prop_oneof![
         Just(Writer::Coordinator),
-        (any::<u32>(), any::<u32>()).prop_map(|(v, s)| Writer::Subtask(SubtaskId::new(VertexId(v), SubtaskIndex(s)))),
+        (any::<u32>(), any::<u32>())
+            .prop_map(|(v, s)| Writer::Subtask(SubtaskId::new(VertexId(v), SubtaskIndex(s)))),
     ];
-    (any::<u64>(), writer, any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(n, writer, a, e, nonce)| StateFileName {
-        checkpoint: CheckpointId(n),
-        writer,
-        attempt: AttemptNumber(a),
-        epoch: LeaderEpoch(e),
-        nonce: Nonce(nonce),
+    (any::<u64>(), writer, any::<u32>(), any::<u64>(), any::<u64>()).prop_map(|(n, writer, a, e, nonce)| {
+        StateFileName {
+            checkpoint: CheckpointId(n),
+            writer,
+            attempt: AttemptNumber(a),
+            epoch: LeaderEpoch(e),
+            nonce: Nonce(nonce),
+        }
     })
 }
 
@@ -91,9 +94,18 @@ fn the_layout_is_the_documented_one() {
         nonce: Nonce(0xbeef),
     };
     assert_eq!(name.in_checkpoint(), "chk-7/n7-v2-0-a1-e5-000000000000beef.state");
-    let coordinator = StateFileName { writer: Writer::Coordinator, ..name };
-    assert_eq!(coordinator.in_shared(), "shared/n7-coordinator-a1-e5-000000000000beef.state");
-    assert_eq!(job_dir_name(&JobId::from("word count/2")).unwrap(), "word%20count%2F2");
+    let coordinator = StateFileName {
+        writer: Writer::Coordinator,
+        ..name
+    };
+    assert_eq!(
+        coordinator.in_shared(),
+        "shared/n7-coordinator-a1-e5-000000000000beef.state"
+    );
+    assert_eq!(
+        job_dir_name(&JobId::from("word count/2")).unwrap(),
+        "word%20count%2F2"
+    );
     assert_eq!(job_dir_name(&JobId::from("..")).unwrap(), "%2E%2E");
     let savepoint = savepoint_dir(&JobId::from("word count"), Nonce(1));
     assert_eq!(savepoint, "savepoint-wordco-0000000000000001");

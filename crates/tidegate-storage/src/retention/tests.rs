@@ -7,11 +7,21 @@ use crate::nonce::Nonce;
 /// A state file of checkpoint `n` written under leader `e`.
 fn name(n: u64, e: u64) -> StateFileName {
     let writer = Writer::Subtask(SubtaskId::new(VertexId(0), SubtaskIndex(0)));
-    StateFileName { checkpoint: CheckpointId(n), writer, attempt: AttemptNumber(1), epoch: LeaderEpoch(e), nonce: Nonce(n) }
+    StateFileName {
+        checkpoint: CheckpointId(n),
+        writer,
+        attempt: AttemptNumber(1),
+        epoch: LeaderEpoch(e),
+        nonce: Nonce(n),
+    }
 }
 
 fn intent(n: u64, e: u64) -> IntentName {
-    IntentName { checkpoint: CheckpointId(n), epoch: LeaderEpoch(e), nonce: Nonce(1) }
+    IntentName {
+        checkpoint: CheckpointId(n),
+        epoch: LeaderEpoch(e),
+        nonce: Nonce(1),
+    }
 }
 
 /// Leader 5 has completed 8, which names 6 as retained; 9 is next.
@@ -32,8 +42,15 @@ fn facts() -> Facts {
         next: CheckpointId(9),
         floor: CheckpointId(8),
         kept: [6, 8].map(CheckpointId).into(),
-        named: [name(8, 5).in_checkpoint(), name(6, 5).in_shared(), name(2, 1).in_checkpoint()].into(),
-        decisions: decisions.map(|(id, standing)| (CheckpointId(id), standing)).into(),
+        named: [
+            name(8, 5).in_checkpoint(),
+            name(6, 5).in_shared(),
+            name(2, 1).in_checkpoint(),
+        ]
+        .into(),
+        decisions: decisions
+            .map(|(id, standing)| (CheckpointId(id), standing))
+            .into(),
     }
 }
 
@@ -52,7 +69,10 @@ fn an_abort_above_the_newest_complete_one_stays_so_that_ids_have_no_gap() {
     let mut facts = facts();
     facts.floor = CheckpointId(6);
     let paths: Vec<_> = (1..=9).map(|id| layout::metadata(CheckpointId(id))).collect();
-    assert_eq!(plan(&facts, paths.iter().map(String::as_str)).metadata, [2, 3].map(CheckpointId));
+    assert_eq!(
+        plan(&facts, paths.iter().map(String::as_str)).metadata,
+        [2, 3].map(CheckpointId)
+    );
 }
 
 #[test]
@@ -95,22 +115,47 @@ fn shared_files_stay_while_a_kept_checkpoint_cannot_be_read() {
 #[test]
 fn staging_files_go_when_what_they_were_to_become_is_settled() {
     let staged = |path: String| format!("{path}#1");
-    let go = [staged(layout::metadata(CheckpointId(8))), staged(name(9, 4).in_checkpoint()), staged(intent(8, 5).path())];
+    let go = [
+        staged(layout::metadata(CheckpointId(8))),
+        staged(name(9, 4).in_checkpoint()),
+        staged(intent(8, 5).path()),
+    ];
     assert_eq!(planned(&go).staging, go);
-    let stay = [staged(layout::metadata(CheckpointId(9))), staged(name(9, 5).in_shared()), staged(intent(9, 6).path())];
+    let stay = [
+        staged(layout::metadata(CheckpointId(9))),
+        staged(name(9, 5).in_shared()),
+        staged(intent(9, 6).path()),
+    ];
     assert_eq!(planned(&stay), Plan::default());
 }
 
 #[test]
 fn intents_are_settled_with_their_checkpoint() {
-    let paths = [intent(9, 4).path(), intent(8, 5).path(), intent(9, 5).path(), intent(4, 1).path()];
+    let paths = [
+        intent(9, 4).path(),
+        intent(8, 5).path(),
+        intent(9, 5).path(),
+        intent(4, 1).path(),
+    ];
     assert_eq!(planned(&paths).intents, [intent(9, 4), intent(8, 5)]);
 }
 
 #[test]
 fn what_is_not_of_this_layout_is_reported_and_stays() {
-    let paths = ["notes.txt", "chk-2/notes.txt", "savepoint-job-0000000000000001/_metadata", "chk-2/x#1"].map(str::to_owned);
+    let paths = [
+        "notes.txt",
+        "chk-2/notes.txt",
+        "savepoint-job-0000000000000001/_metadata",
+        "chk-2/x#1",
+    ]
+    .map(str::to_owned);
     let plan = planned(&paths);
     assert_eq!(plan.unknown, paths);
-    assert_eq!(Plan { unknown: Vec::new(), ..plan }, Plan::default());
+    assert_eq!(
+        Plan {
+            unknown: Vec::new(),
+            ..plan
+        },
+        Plan::default()
+    );
 }

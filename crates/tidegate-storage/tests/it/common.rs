@@ -51,7 +51,10 @@ pub fn head(uid: &str, name: &str) -> SectionHead {
 }
 
 pub fn piece(uid: &str, name: &str, bytes: impl Into<Bytes>) -> SectionBytes {
-    SectionBytes { head: head(uid, name), bytes: bytes.into() }
+    SectionBytes {
+        head: head(uid, name),
+        bytes: bytes.into(),
+    }
 }
 
 pub fn subtask(index: u32) -> SubtaskId {
@@ -72,8 +75,14 @@ pub fn file_name(id: u64, index: u32, epoch: LeaderEpoch, nonce: u64) -> StateFi
 pub async fn write_one(job: &JobStore, name: &StateFileName, place: Place, text: &str) -> SubtaskSnapshot {
     let sections = [piece("sum", "counts", text.to_owned())];
     let written = job.write_state_file(name, place, 0, sections).await.unwrap();
-    let Writer::Subtask(subtask) = name.writer else { panic!("a subtask's file") };
-    SubtaskSnapshot { subtask, sections: written.sections, finished: false }
+    let Writer::Subtask(subtask) = name.writer else {
+        panic!("a subtask's file")
+    };
+    SubtaskSnapshot {
+        subtask,
+        sections: written.sections,
+        finished: false,
+    }
 }
 
 pub fn checkpoint(subtasks: Vec<SubtaskSnapshot>, retained: &[u64]) -> CheckpointMetadata {
@@ -102,13 +111,22 @@ pub fn checkpoint(subtasks: Vec<SubtaskSnapshot>, retained: &[u64]) -> Checkpoin
         master: Vec::new(),
         retained: retained.iter().copied().map(CheckpointId).collect(),
         lineage: LineageId(3),
-        stats: StatsSummary { end_to_end: Duration::from_millis(250), ..StatsSummary::default() },
+        stats: StatsSummary {
+            end_to_end: Duration::from_millis(250),
+            ..StatsSummary::default()
+        },
     }
 }
 
 pub fn savepoint(subtasks: Vec<SubtaskSnapshot>, retained: &[u64]) -> CheckpointMetadata {
-    let kind = CheckpointKind::Savepoint { format: SavepointFormat::Canonical, stop: false };
-    CheckpointMetadata { kind, ..checkpoint(subtasks, retained) }
+    let kind = CheckpointKind::Savepoint {
+        format: SavepointFormat::Canonical,
+        stop: false,
+    };
+    CheckpointMetadata {
+        kind,
+        ..checkpoint(subtasks, retained)
+    }
 }
 
 pub fn complete(metadata: CheckpointMetadata) -> Decision {
@@ -116,7 +134,10 @@ pub fn complete(metadata: CheckpointMetadata) -> Decision {
 }
 
 pub fn failed() -> Decision {
-    Decision::Aborted(AbortCause::Failed { reason: "expired".to_owned(), detail: "10 min".to_owned() })
+    Decision::Aborted(AbortCause::Failed {
+        reason: "expired".to_owned(),
+        detail: "10 min".to_owned(),
+    })
 }
 
 /// Writes one subtask's file for the leader's next id and completes it.
@@ -124,7 +145,10 @@ pub async fn complete_next(job: &JobStore, leadership: &mut Leadership, retained
     let id = leadership.next_id();
     let name = file_name(id.0, 0, leadership.epoch(), id.0);
     let snapshot = write_one(job, &name, Place::Checkpoint, &format!("state of {id}")).await;
-    let outcome = job.decide(leadership, id, complete(checkpoint(vec![snapshot], retained))).await.unwrap();
+    let outcome = job
+        .decide(leadership, id, complete(checkpoint(vec![snapshot], retained)))
+        .await
+        .unwrap();
     assert_eq!(outcome, Outcome::Mine);
     id
 }
@@ -134,8 +158,10 @@ pub fn objects(store: &Arc<dyn ObjectStore>) -> Vec<String> {
     use futures_util::TryStreamExt;
     let prefix = Path::parse("word%20count").unwrap();
     let listed: Vec<_> = block_on(store.list(Some(&prefix)).try_collect()).unwrap();
-    let mut paths: Vec<_> =
-        listed.into_iter().map(|o| o.location.as_ref().split_once('/').unwrap().1.to_owned()).collect();
+    let mut paths: Vec<_> = listed
+        .into_iter()
+        .map(|o| o.location.as_ref().split_once('/').unwrap().1.to_owned())
+        .collect();
     paths.sort();
     paths
 }
@@ -146,7 +172,16 @@ pub fn object(path: &str) -> Path {
 }
 
 pub fn read_raw(store: &Arc<dyn ObjectStore>, path: &str) -> Vec<u8> {
-    block_on(async { store.get(&object(path)).await.unwrap().bytes().await.unwrap().to_vec() })
+    block_on(async {
+        store
+            .get(&object(path))
+            .await
+            .unwrap()
+            .bytes()
+            .await
+            .unwrap()
+            .to_vec()
+    })
 }
 
 pub fn write_raw(store: &Arc<dyn ObjectStore>, path: &str, bytes: Vec<u8>) {

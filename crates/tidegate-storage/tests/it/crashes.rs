@@ -19,15 +19,21 @@ async fn life(job: &JobStore, target: &StoreDir, done: &mut Vec<CheckpointId>) -
         let id = leader.next_id();
         let name = file_name(id.0, 0, leader.epoch(), id.0);
         let text = format!("state of {id}");
-        let written = job.write_state_file(&name, Place::Checkpoint, 0, [piece("sum", "counts", text)]).await?;
-        let snapshot =
-            tidegate_types::snapshot::SubtaskSnapshot { subtask: subtask(0), sections: written.sections, finished: false };
+        let written = job
+            .write_state_file(&name, Place::Checkpoint, 0, [piece("sum", "counts", text)])
+            .await?;
+        let snapshot = tidegate_types::snapshot::SubtaskSnapshot {
+            subtask: subtask(0),
+            sections: written.sections,
+            finished: false,
+        };
         let retained: Vec<u64> = done.iter().rev().take(1).map(|id| id.0).collect();
         let decision = match kind {
             "abort" => failed(),
             "savepoint" => {
                 let mut metadata = savepoint(vec![snapshot], &retained);
-                job.write_savepoint(leader, id, target, Nonce(id.0), &mut metadata).await?;
+                job.write_savepoint(leader, id, target, Nonce(id.0), &mut metadata)
+                    .await?;
                 complete(metadata)
             }
             _ => complete(checkpoint(vec![snapshot], &retained)),
@@ -44,7 +50,12 @@ async fn life(job: &JobStore, target: &StoreDir, done: &mut Vec<CheckpointId>) -
 }
 
 fn target(store: &Arc<dyn ObjectStore>) -> StoreDir {
-    StoreDir::new(store.clone(), object_store::path::Path::from("savepoints"), None, "memory:///savepoints")
+    StoreDir::new(
+        store.clone(),
+        object_store::path::Path::from("savepoints"),
+        None,
+        "memory:///savepoints",
+    )
 }
 
 /// Claims after the crash and checks everything.
@@ -66,7 +77,10 @@ fn recover(store: &Arc<dyn ObjectStore>, done: &[CheckpointId]) {
     let mut expected = Vec::new();
     if let Some(object) = newest {
         let snapshot = job.snapshot(object).unwrap();
-        assert_eq!(read_all(&snapshot).unwrap(), [format!("state of {}", snapshot.id())]);
+        assert_eq!(
+            read_all(&snapshot).unwrap(),
+            [format!("state of {}", snapshot.id())]
+        );
         let mut kept = snapshot.metadata().retained.clone();
         kept.push(snapshot.id());
         for id in kept {
@@ -77,8 +91,10 @@ fn recover(store: &Arc<dyn ObjectStore>, done: &[CheckpointId]) {
             }
         }
     }
-    let state: Vec<_> =
-        objects(store).into_iter().filter(|path| !matches!(layout::parse(path), Entry::Metadata(_))).collect();
+    let state: Vec<_> = objects(store)
+        .into_iter()
+        .filter(|path| !matches!(layout::parse(path), Entry::Metadata(_)))
+        .collect();
     expected.sort();
     assert_eq!(state, expected, "exactly what kept checkpoints name");
     check_savepoints(store, &job);
@@ -94,7 +110,9 @@ fn check_savepoints(store: &Arc<dyn ObjectStore>, job: &JobStore) {
             assert_eq!(read_all(&savepoint.unwrap()).unwrap(), ["state of 4"]);
         }
         // Retired, or never decided.
-        None if block_on(job.newest()).is_ok_and(|newest| matches!(newest, Newest::Complete(o) if o.header.id.0 > 4)) => {
+        None if block_on(job.newest())
+            .is_ok_and(|newest| matches!(newest, Newest::Complete(o) if o.header.id.0 > 4)) =>
+        {
             assert_eq!(read_all(&savepoint.unwrap()).unwrap(), ["state of 4"]);
         }
         _ => assert!(savepoint.unwrap_err().is_not_there()),
@@ -122,7 +140,10 @@ fn a_crash_before_or_after_any_write_loses_nothing_and_leaves_nothing() {
             let mut done = Vec::new();
             let result = block_on(life(&job_over(store.clone()), &target(&store), &mut done));
             // A sweep reports what it couldn't delete, so the last crashes go unnoticed.
-            assert!(result.is_err() || faults.is_crashed(), "the crash at write {n} happened");
+            assert!(
+                result.is_err() || faults.is_crashed(),
+                "the crash at write {n} happened"
+            );
             recover(&inner, &done);
         }
     }

@@ -15,7 +15,12 @@ fn job_on_disk(root: &tempfile::TempDir) -> (JobStore, PathBuf) {
     block_on(complete_next(&job, &mut claim.leadership, &[]));
     block_on(job.decide(&mut claim.leadership, CheckpointId(3), failed())).unwrap();
     block_on(complete_next(&job, &mut claim.leadership, &[2]));
-    block_on(write_one(&job, &file_name(5, 0, claim.leadership.epoch(), 1), Place::Checkpoint, "x"));
+    block_on(write_one(
+        &job,
+        &file_name(5, 0, claim.leadership.epoch(), 1),
+        Place::Checkpoint,
+        "x",
+    ));
     let dir = job.dir().local_path().unwrap().to_owned();
     (job, dir)
 }
@@ -41,7 +46,10 @@ fn every_way_to_name_a_checkpoint_finds_it() {
         snapshot.expect_job(&job_id()).unwrap();
     }
     let url = url::Url::from_directory_path(&dir).unwrap();
-    assert_eq!(block_on(open_snapshot(url.as_str())).unwrap().id(), CheckpointId(4));
+    assert_eq!(
+        block_on(open_snapshot(url.as_str())).unwrap().id(),
+        CheckpointId(4)
+    );
 }
 
 #[test]
@@ -52,26 +60,69 @@ fn what_is_no_checkpoint_gets_a_plain_answer() {
     std::fs::create_dir(root.path().join("photos")).unwrap();
     std::fs::write(root.path().join("photos/1.jpg"), b"x").unwrap();
     std::fs::create_dir_all(root.path().join("fresh/chk-1")).unwrap();
-    std::fs::copy(dir.join("chk-1/_metadata"), root.path().join("fresh/chk-1/_metadata")).unwrap();
+    std::fs::copy(
+        dir.join("chk-1/_metadata"),
+        root.path().join("fresh/chk-1/_metadata"),
+    )
+    .unwrap();
     std::fs::create_dir(root.path().join("renamed")).unwrap();
     std::fs::copy(dir.join("chk-4/_metadata"), root.path().join("renamed/_metadata")).unwrap();
     type Check = fn(&Problem) -> bool;
     let cases: [(PathBuf, Check, &str); 9] = [
-        (root.path().join("gone"), |p| matches!(p, Problem::NotThere), "nothing there"),
-        (root.path().join("empty"), |p| matches!(p, Problem::NotThere), "nothing there"),
-        (root.path().join("photos"), |p| matches!(p, Problem::NotACheckpoint { .. }), "1.jpg"),
-        (root.path().join("photos/1.jpg"), |p| matches!(p, Problem::BadLocation { .. }), "file"),
-        (dir.join("chk-5"), |p| matches!(p, Problem::NotACheckpoint { .. }), "never completed"),
-        (dir.join("chk-3"), |p| matches!(p, Problem::Aborted { .. }), "expired: 10 min"),
-        (dir.join("chk-1"), |p| matches!(p, Problem::Aborted { .. }), "new leader"),
-        (root.path().join("fresh"), |p| matches!(p, Problem::NoCheckpoint), "no complete checkpoint"),
-        (root.path().join("renamed"), |p| matches!(p, Problem::NotACheckpoint { .. }), "chk-4"),
+        (
+            root.path().join("gone"),
+            |p| matches!(p, Problem::NotThere),
+            "nothing there",
+        ),
+        (
+            root.path().join("empty"),
+            |p| matches!(p, Problem::NotThere),
+            "nothing there",
+        ),
+        (
+            root.path().join("photos"),
+            |p| matches!(p, Problem::NotACheckpoint { .. }),
+            "1.jpg",
+        ),
+        (
+            root.path().join("photos/1.jpg"),
+            |p| matches!(p, Problem::BadLocation { .. }),
+            "file",
+        ),
+        (
+            dir.join("chk-5"),
+            |p| matches!(p, Problem::NotACheckpoint { .. }),
+            "never completed",
+        ),
+        (
+            dir.join("chk-3"),
+            |p| matches!(p, Problem::Aborted { .. }),
+            "expired: 10 min",
+        ),
+        (
+            dir.join("chk-1"),
+            |p| matches!(p, Problem::Aborted { .. }),
+            "new leader",
+        ),
+        (
+            root.path().join("fresh"),
+            |p| matches!(p, Problem::NoCheckpoint),
+            "no complete checkpoint",
+        ),
+        (
+            root.path().join("renamed"),
+            |p| matches!(p, Problem::NotACheckpoint { .. }),
+            "chk-4",
+        ),
     ];
     for (path, expected, words) in cases {
         let error = open(&path).unwrap_err();
         assert!(expected(error.problem()), "{}: {error}", path.display());
         let text = error.to_string();
-        assert!(text.contains(words) && text.contains(path.to_str().unwrap()), "{text}");
+        assert!(
+            text.contains(words) && text.contains(path.to_str().unwrap()),
+            "{text}"
+        );
     }
 }
 
@@ -79,7 +130,10 @@ fn what_is_no_checkpoint_gets_a_plain_answer() {
 fn a_checkpoint_of_another_job_and_a_damaged_one_are_refused_by_name() {
     let root = tempfile::tempdir().unwrap();
     let (_, dir) = job_on_disk(&root);
-    let error = open(dir.join("chk-2")).unwrap().expect_job(&JobId::from("billing")).unwrap_err();
+    let error = open(dir.join("chk-2"))
+        .unwrap()
+        .expect_job(&JobId::from("billing"))
+        .unwrap_err();
     let text = error.to_string();
     for words in ["\"word count\"", "\"billing\"", "chk-2", "--job-id"] {
         assert!(text.contains(words), "{text}");
@@ -107,7 +161,13 @@ fn a_listing_shows_what_became_of_each() {
             DecisionSummary::Unreadable { .. } => format!("{} unreadable", summary.id),
         })
         .collect();
-    let expected = ["1 unreadable", "2 complete 10", "3 aborted expired: 10 min", "4 complete 10", "5 undecided 1 file"];
+    let expected = [
+        "1 unreadable",
+        "2 complete 10",
+        "3 aborted expired: 10 min",
+        "4 complete 10",
+        "5 undecided 1 file",
+    ];
     assert_eq!(states, expected);
     assert!(all[1].size_bytes > 10 && all[1].files == 2);
     let json = serde_json::to_value(&all[2]).unwrap();
@@ -127,7 +187,10 @@ fn reading_needs_no_claim_and_creates_nothing() {
     assert!(block_on(job.checkpoints()).unwrap().is_empty());
     assert_eq!(objects(&store), [""; 0]);
     let root = tempfile::tempdir().unwrap();
-    let on_disk = CheckpointStore::open(root.path().to_str().unwrap()).unwrap().job(&job_id()).unwrap();
+    let on_disk = CheckpointStore::open(root.path().to_str().unwrap())
+        .unwrap()
+        .job(&job_id())
+        .unwrap();
     assert!(matches!(block_on(on_disk.newest()).unwrap(), Newest::None));
     assert!(!on_disk.dir().local_path().unwrap().exists());
 }

@@ -86,7 +86,21 @@ fn every_kind_of_operation_passes_the_plan() {
     });
     use OpKind::*;
     let kinds: Vec<_> = seen.lock().unwrap().iter().map(|op| op.kind).collect();
-    assert_eq!(kinds, [Put, BeginUpload, PutPart, CompleteUpload, Get, List, List, Copy, Copy, Delete]);
+    assert_eq!(
+        kinds,
+        [
+            Put,
+            BeginUpload,
+            PutPart,
+            CompleteUpload,
+            Get,
+            List,
+            List,
+            Copy,
+            Copy,
+            Delete
+        ]
+    );
     assert_eq!((store.ops(), store.writes()), (10, 5));
     let bytes: u64 = seen.lock().unwrap().iter().map(|op| op.bytes).sum();
     assert_eq!(bytes, 4);

@@ -42,16 +42,25 @@ fn faulty(root: &tempfile::TempDir) -> (FaultStore, JobStore) {
 #[test]
 fn a_whole_life_on_disk_leaves_no_staging_file_and_no_empty_directory() {
     let root = tempfile::tempdir().unwrap();
-    let job = CheckpointStore::open(root.path().to_str().unwrap()).unwrap().job(&job_id()).unwrap();
+    let job = CheckpointStore::open(root.path().to_str().unwrap())
+        .unwrap()
+        .job(&job_id())
+        .unwrap();
     let mut claim = block_on(job.claim(Nonce(1))).unwrap();
     for _ in 0..3 {
         block_on(complete_next(&job, &mut claim.leadership, &[]));
         let view = claim.leadership.view();
         let report = block_on(job.sweep(&mut claim.deletes, &view)).unwrap();
-        assert!(report.warnings.is_empty() && report.unknown.is_empty(), "{report:?}");
+        assert!(
+            report.warnings.is_empty() && report.unknown.is_empty(),
+            "{report:?}"
+        );
     }
     let file = file_name(4, 0, claim.leadership.epoch(), 4).in_checkpoint();
-    assert_eq!(paths(&job), ["chk-1/", "chk-1/_metadata", "chk-4/", "chk-4/_metadata", &file]);
+    assert_eq!(
+        paths(&job),
+        ["chk-1/", "chk-1/_metadata", "chk-4/", "chk-4/_metadata", &file]
+    );
 }
 
 #[test]
@@ -60,7 +69,11 @@ fn what_a_torn_write_leaves_is_invisible_and_swept_by_the_next_leader() {
         let root = tempfile::tempdir().unwrap();
         let (faults, job) = faulty(&root);
         let mut claim = block_on(job.claim(Nonce(1))).unwrap();
-        faults.set_plan(Script::new().on(OpKind::Put, torn, 0, Fault::Torn { bytes: 7 }).plan());
+        faults.set_plan(
+            Script::new()
+                .on(OpKind::Put, torn, 0, Fault::Torn { bytes: 7 })
+                .plan(),
+        );
         let name = file_name(2, 0, claim.leadership.epoch(), 1);
         let written = block_on(job.write_state_file(&name, Place::Checkpoint, 0, [piece("sum", "c", "xyz")]));
         if let Ok(written) = written {
@@ -70,26 +83,46 @@ fn what_a_torn_write_leaves_is_invisible_and_swept_by_the_next_leader() {
                 finished: false,
             }];
             let metadata = complete(checkpoint(subtasks, &[]));
-            assert!(block_on(job.decide(&mut claim.leadership, CheckpointId(2), metadata)).is_err(), "{what}");
+            assert!(
+                block_on(job.decide(&mut claim.leadership, CheckpointId(2), metadata)).is_err(),
+                "{what}"
+            );
         }
         assert!(faults.is_crashed());
-        let staging: Vec<_> = paths(&job).into_iter().filter(|path| path.ends_with("#1")).collect();
+        let staging: Vec<_> = paths(&job)
+            .into_iter()
+            .filter(|path| path.ends_with("#1"))
+            .collect();
         assert_eq!(staging.len(), 1, "{what}");
 
-        let job = CheckpointStore::open(root.path().to_str().unwrap()).unwrap().job(&job_id()).unwrap();
+        let job = CheckpointStore::open(root.path().to_str().unwrap())
+            .unwrap()
+            .job(&job_id())
+            .unwrap();
         let mut claim = block_on(job.claim(Nonce(2))).unwrap();
         assert!(matches!(claim.newest, Newest::None), "torn, so never decided");
         assert_eq!(claim.leadership.epoch(), LeaderEpoch(2));
         // A file that a newer leader is writing.
-        let newer = job.dir().local_path().unwrap().join(format!("{}#1", file_name(3, 0, LeaderEpoch(9), 1).in_shared()));
+        let newer = job
+            .dir()
+            .local_path()
+            .unwrap()
+            .join(format!("{}#1", file_name(3, 0, LeaderEpoch(9), 1).in_shared()));
         std::fs::create_dir_all(newer.parent().unwrap()).unwrap();
         std::fs::write(&newer, b"x").unwrap();
         let view = claim.leadership.view();
         let report = block_on(job.sweep(&mut claim.deletes, &view)).unwrap();
         assert_eq!((report.staging, report.warnings), (1, vec![]), "{what}");
         assert!(newer.exists());
-        let left: Vec<_> = paths(&job).into_iter().filter(|path| !path.starts_with("shared/")).collect();
-        assert_eq!(left, ["chk-1/", "chk-1/_metadata", "chk-2/", "chk-2/_metadata"], "{what}");
+        let left: Vec<_> = paths(&job)
+            .into_iter()
+            .filter(|path| !path.starts_with("shared/"))
+            .collect();
+        assert_eq!(
+            left,
+            ["chk-1/", "chk-1/_metadata", "chk-2/", "chk-2/_metadata"],
+            "{what}"
+        );
     }
 }
 
@@ -101,7 +134,11 @@ fn a_decision_that_is_visible_but_was_reported_as_failed_counts() {
     // As when the directory's sync fails after the link.
     let script = Script::new().on(OpKind::Put, "chk-2", 0, Fault::After(fault::Failure::DiskFull));
     faults.set_plan(script.plan());
-    let decided = block_on(job.decide(&mut claim.leadership, CheckpointId(2), complete(checkpoint(vec![], &[]))));
+    let decided = block_on(job.decide(
+        &mut claim.leadership,
+        CheckpointId(2),
+        complete(checkpoint(vec![], &[])),
+    ));
     assert_eq!(decided.unwrap(), Outcome::Mine);
 }
 
@@ -110,10 +147,16 @@ fn a_directory_that_may_not_be_written_is_named() {
     let root = tempfile::tempdir().unwrap();
     // A file in the way of the job's directory: the same to every user, root too.
     std::fs::write(root.path().join("word%20count"), b"x").unwrap();
-    let job = CheckpointStore::open(root.path().to_str().unwrap()).unwrap().job(&job_id()).unwrap();
+    let job = CheckpointStore::open(root.path().to_str().unwrap())
+        .unwrap()
+        .job(&job_id())
+        .unwrap();
     let error = block_on(job.claim(Nonce(1))).unwrap_err();
     assert!(error.to_string().contains("word%20count"), "{error}");
-    let holder = LockHolder { pid: 1, started: String::new() };
+    let holder = LockHolder {
+        pid: 1,
+        started: String::new(),
+    };
     assert!(job.lock(&holder).is_err());
 }
 
@@ -129,7 +172,10 @@ fn a_job_id_of_any_characters_works_on_disk() {
         let report = block_on(job.sweep(&mut claim.deletes, &view)).unwrap();
         assert!(report.unknown.is_empty(), "{id}: {report:?}");
         let snapshot = block_on(open_snapshot(job.dir().url())).unwrap();
-        assert_eq!((snapshot.job().as_str(), read_all(&snapshot).unwrap().len()), (id, 1));
+        assert_eq!(
+            (snapshot.job().as_str(), read_all(&snapshot).unwrap().len()),
+            (id, 1)
+        );
     }
     let mut jobs = block_on(store.jobs()).unwrap();
     jobs.sort();

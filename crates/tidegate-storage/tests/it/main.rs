@@ -1,5 +1,7 @@
 //! Checkpoint storage as its users meet it: through the public interface, on memory, on disk and over failing stores.
 
+#![allow(clippy::unwrap_used, reason = "a failed test should fail where it fails")]
+
 mod common;
 mod crashes;
 mod decisions;

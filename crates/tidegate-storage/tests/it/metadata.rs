@@ -16,18 +16,48 @@ fn sample() -> DecisionObject {
         consumer: SubtaskIndex(1),
     };
     let section = |kind, location| Section {
-        head: SectionHead { kind, hashes: Some(key_group::HashRange { first: 1, last: u64::MAX }), ..head("sum", "s") },
+        head: SectionHead {
+            kind,
+            hashes: Some(key_group::HashRange {
+                first: 1,
+                last: u64::MAX,
+            }),
+            ..head("sum", "s")
+        },
         crc: 0xdead_beef,
         location,
     };
     let sections = vec![
-        section(SectionKind::InFlight(address), Location::Inline("inline bytes".into())),
-        section(SectionKind::Keyed, Location::File { path: "chk-7/x.state".into(), offset: 16, len: u64::MAX }),
+        section(
+            SectionKind::InFlight(address),
+            Location::Inline("inline bytes".into()),
+        ),
+        section(
+            SectionKind::Keyed,
+            Location::File {
+                path: "chk-7/x.state".into(),
+                offset: 16,
+                len: u64::MAX,
+            },
+        ),
     ];
-    let subtasks = vec![SubtaskSnapshot { subtask: subtask(1), sections: sections.clone(), finished: true }];
-    let metadata = CheckpointMetadata { master: sections, ..savepoint(subtasks, &[3, 5]) };
-    let metadata = CheckpointMetadata { savepoint: Some("/backup/savepoint-x".to_owned()), ..metadata };
-    DecisionObject { header: header(), decision: complete(metadata) }
+    let subtasks = vec![SubtaskSnapshot {
+        subtask: subtask(1),
+        sections: sections.clone(),
+        finished: true,
+    }];
+    let metadata = CheckpointMetadata {
+        master: sections,
+        ..savepoint(subtasks, &[3, 5])
+    };
+    let metadata = CheckpointMetadata {
+        savepoint: Some("/backup/savepoint-x".to_owned()),
+        ..metadata
+    };
+    DecisionObject {
+        header: header(),
+        decision: complete(metadata),
+    }
 }
 
 fn header() -> DecisionHeader {
@@ -42,7 +72,13 @@ fn header() -> DecisionHeader {
 
 /// Puts a body into a valid frame: what somebody who knows the format could write.
 fn sealed(version: u16, body: &[u8]) -> Vec<u8> {
-    let mut bytes = [&MAGIC[..], &version.to_le_bytes(), &(body.len() as u64).to_le_bytes(), body].concat();
+    let mut bytes = [
+        &MAGIC[..],
+        &version.to_le_bytes(),
+        &(body.len() as u64).to_le_bytes(),
+        body,
+    ]
+    .concat();
     let checksum = crc32c::crc32c(&bytes);
     bytes.extend_from_slice(&checksum.to_le_bytes());
     bytes
@@ -52,12 +88,26 @@ const HEADER: usize = 18;
 
 #[test]
 fn every_decision_comes_back() {
-    let aborted = [AbortCause::Claim, AbortCause::Closed, AbortCause::Failed { reason: "r".into(), detail: "d".into() }];
-    let aborted = aborted.map(|cause| DecisionObject { header: header(), decision: Decision::Aborted(cause) });
+    let aborted = [
+        AbortCause::Claim,
+        AbortCause::Closed,
+        AbortCause::Failed {
+            reason: "r".into(),
+            detail: "d".into(),
+        },
+    ];
+    let aborted = aborted.map(|cause| DecisionObject {
+        header: header(),
+        decision: Decision::Aborted(cause),
+    });
     for object in aborted.into_iter().chain([sample()]) {
         let bytes = object.encode().unwrap();
         assert_eq!(DecisionObject::decode(&bytes).unwrap(), object);
-        assert_eq!(sealed(VERSION, &bytes[HEADER..bytes.len() - 4]), bytes, "the frame is the documented one");
+        assert_eq!(
+            sealed(VERSION, &bytes[HEADER..bytes.len() - 4]),
+            bytes,
+            "the frame is the documented one"
+        );
     }
 }
 
@@ -91,7 +141,11 @@ fn a_body_with_a_valid_checksum_and_any_content_does_no_harm() {
         let _ = DecisionObject::decode(&sealed(VERSION, &body[..at]));
     }
     // An announced length of 4 GiB, alone and nested deeper than anything that is written.
-    for lengths in [vec![0xdd, 0xff, 0xff, 0xff, 0xff], vec![0x91; 100_000], vec![0x81; 100_000]] {
+    for lengths in [
+        vec![0xdd, 0xff, 0xff, 0xff, 0xff],
+        vec![0x91; 100_000],
+        vec![0x81; 100_000],
+    ] {
         assert!(DecisionObject::decode(&sealed(VERSION, &lengths)).is_err());
     }
 }
@@ -101,7 +155,10 @@ fn a_newer_version_is_told_from_damage() {
     let body = sample().encode().unwrap().to_vec();
     let newer = sealed(VERSION + 1, &body[HEADER..body.len() - 4]);
     let problem = DecisionObject::decode(&newer).unwrap_err();
-    assert!(matches!(problem, Problem::FutureVersion { found: 2, known: 1 }), "{problem}");
+    assert!(
+        matches!(problem, Problem::FutureVersion { found: 2, known: 1 }),
+        "{problem}"
+    );
     assert_eq!(problem.kind(), ErrorKind::FixConfiguration);
 }
 
@@ -113,8 +170,14 @@ fn fields_that_a_later_program_adds_are_skipped() {
         decision: Decision,
         added: Vec<String>,
     }
-    let Decision::Complete(_) = sample().decision else { panic!("a complete one") };
-    let later = Later { header: header(), decision: sample().decision, added: vec!["x".into()] };
+    let Decision::Complete(_) = sample().decision else {
+        panic!("a complete one")
+    };
+    let later = Later {
+        header: header(),
+        decision: sample().decision,
+        added: vec!["x".into()],
+    };
     let body = rmp_serde::to_vec_named(&later).unwrap();
     assert_eq!(DecisionObject::decode(&sealed(VERSION, &body)).unwrap(), sample());
 }

@@ -20,29 +20,66 @@ fn the_store_holds_exactly_what_retained_checkpoints_name() {
     let job = job_over(std::sync::Arc::new(faults.clone()));
     let mut claim = block_on(job.claim(Nonce(1))).unwrap();
     let epoch = claim.leadership.epoch();
-    let write = |id: u64, n: u64, text: &str| block_on(write_one(&job, &file_name(id, n as u32, epoch, n), Place::Shared, text));
+    let write = |id: u64, n: u64, text: &str| {
+        block_on(write_one(
+            &job,
+            &file_name(id, n as u32, epoch, n),
+            Place::Shared,
+            text,
+        ))
+    };
     let first: Vec<_> = (1..=3).map(|n| write(2, n, &format!("f{n}"))).collect();
-    block_on(job.decide(&mut claim.leadership, CheckpointId(2), complete(checkpoint(first.clone(), &[])))).unwrap();
+    block_on(job.decide(
+        &mut claim.leadership,
+        CheckpointId(2),
+        complete(checkpoint(first.clone(), &[])),
+    ))
+    .unwrap();
     sweep(&job, &mut claim);
     assert_eq!(objects(&store).len(), 2 + 3);
 
     write(3, 4, "f4");
-    faults.set_plan(Script::new().on(OpKind::Put, "shared/", 0, Fault::Before(Failure::DiskFull)).plan());
+    faults.set_plan(
+        Script::new()
+            .on(OpKind::Put, "shared/", 0, Fault::Before(Failure::DiskFull))
+            .plan(),
+    );
     let sections = [piece("sum", "counts", "f5")];
-    let error = block_on(job.write_state_file(&file_name(3, 5, epoch, 5), Place::Shared, 0, sections)).unwrap_err();
+    let error =
+        block_on(job.write_state_file(&file_name(3, 5, epoch, 5), Place::Shared, 0, sections)).unwrap_err();
     assert!(matches!(error.problem(), Problem::DiskFull { .. }));
     block_on(job.decide(&mut claim.leadership, CheckpointId(3), failed())).unwrap();
     sweep(&job, &mut claim);
-    assert_eq!(objects(&store).iter().filter(|path| path.starts_with("shared/")).count(), 3, "nothing of 3 stays");
+    assert_eq!(
+        objects(&store)
+            .iter()
+            .filter(|path| path.starts_with("shared/"))
+            .count(),
+        3,
+        "nothing of 3 stays"
+    );
 
     // f4's content again, written anew.
     let third: Vec<SubtaskSnapshot> = vec![first[0].clone(), write(4, 4, "f4"), write(4, 6, "f6")];
-    block_on(job.decide(&mut claim.leadership, CheckpointId(4), complete(checkpoint(third, &[])))).unwrap();
+    block_on(job.decide(
+        &mut claim.leadership,
+        CheckpointId(4),
+        complete(checkpoint(third, &[])),
+    ))
+    .unwrap();
     let report = sweep(&job, &mut claim);
-    assert_eq!((report.checkpoints, report.files), (vec![CheckpointId(2), CheckpointId(3)], 2));
-    let snapshot = job.snapshot(block_on(job.read_decision(CheckpointId(4))).unwrap().unwrap()).unwrap();
+    assert_eq!(
+        (report.checkpoints, report.files),
+        (vec![CheckpointId(2), CheckpointId(3)], 2)
+    );
+    let snapshot = job
+        .snapshot(block_on(job.read_decision(CheckpointId(4))).unwrap().unwrap())
+        .unwrap();
     assert_eq!(read_all(&snapshot).unwrap(), ["f1", "f4", "f6"]);
-    let mut expected: Vec<_> = NamedFiles::of(snapshot.metadata()).iter().map(str::to_owned).collect();
+    let mut expected: Vec<_> = NamedFiles::of(snapshot.metadata())
+        .iter()
+        .map(str::to_owned)
+        .collect();
     expected.extend(["chk-1/_metadata".to_owned(), "chk-4/_metadata".to_owned()]);
     expected.sort();
     assert_eq!(objects(&store), expected);
@@ -65,7 +102,10 @@ fn retained_checkpoints_stay_until_they_are_named_no_more() {
     assert_eq!(sweep(&job, &mut claim).checkpoints, [2, 4].map(CheckpointId));
     for id in [3, 6] {
         let object = block_on(job.read_decision(CheckpointId(id))).unwrap().unwrap();
-        assert_eq!(read_all(&job.snapshot(object).unwrap()).unwrap(), [format!("state of {id}")]);
+        assert_eq!(
+            read_all(&job.snapshot(object).unwrap()).unwrap(),
+            [format!("state of {id}")]
+        );
     }
 }
 
@@ -79,7 +119,10 @@ fn a_missing_retained_checkpoint_is_a_warning() {
     delete_raw(&store, "chk-2/_metadata");
     let mut claim = block_on(job.claim(Nonce(2))).unwrap();
     let report = sweep(&job, &mut claim);
-    assert_eq!(report.warnings, [Warning::RetainedMissing { id: CheckpointId(2) }]);
+    assert_eq!(
+        report.warnings,
+        [Warning::RetainedMissing { id: CheckpointId(2) }]
+    );
     assert!(report.warnings[0].to_string().contains("checkpoint 2"));
 }
 
@@ -129,7 +172,12 @@ fn late_files_of_older_leaders_go_at_the_next_sweep() {
     sweep(&job, &mut new);
     let clean = objects(&store);
     for id in [2, 3, 9] {
-        block_on(write_one(&job, &file_name(id, 0, old.leadership.epoch(), 7), Place::Checkpoint, "late"));
+        block_on(write_one(
+            &job,
+            &file_name(id, 0, old.leadership.epoch(), 7),
+            Place::Checkpoint,
+            "late",
+        ));
     }
     assert_eq!(sweep(&job, &mut new).files, 3);
     assert_eq!(objects(&store), clean);
@@ -143,7 +191,11 @@ fn a_file_that_cannot_be_deleted_is_a_warning_and_goes_next_time() {
     let mut claim = block_on(job.claim(Nonce(1))).unwrap();
     block_on(complete_next(&job, &mut claim.leadership, &[]));
     block_on(complete_next(&job, &mut claim.leadership, &[]));
-    faults.set_plan(Script::new().on(OpKind::Delete, "state", 0, Fault::Before(Failure::NotPermitted)).plan());
+    faults.set_plan(
+        Script::new()
+            .on(OpKind::Delete, "state", 0, Fault::Before(Failure::NotPermitted))
+            .plan(),
+    );
     let report = sweep(&job, &mut claim);
     assert!(matches!(&report.warnings[..], [Warning::NotDeleted { path, .. }] if path.contains("chk-2/")));
     assert_eq!(report.files, 0);
@@ -159,7 +211,10 @@ fn foreign_files_are_reported_and_left_alone() {
     for path in ["notes.txt", "chk-2/notes.txt", "chk-x/_metadata"] {
         write_raw(&store, path, b"mine".to_vec());
     }
-    assert_eq!(sweep(&job, &mut claim).unknown, ["chk-2/notes.txt", "chk-x/_metadata", "notes.txt"]);
+    assert_eq!(
+        sweep(&job, &mut claim).unknown,
+        ["chk-2/notes.txt", "chk-x/_metadata", "notes.txt"]
+    );
     assert_eq!(read_raw(&store, "notes.txt"), b"mine");
 }
 

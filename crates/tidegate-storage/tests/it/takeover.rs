@@ -66,7 +66,10 @@ fn outlook(store: &Arc<dyn ObjectStore>, op: &Op) -> u64 {
         return digest(objects(store));
     }
     let path = op.path.strip_prefix("word%20count/").unwrap();
-    let content = objects(store).iter().any(|there| there == path).then(|| read_raw(store, path));
+    let content = objects(store)
+        .iter()
+        .any(|there| there == path)
+        .then(|| read_raw(store, path));
     digest((op.kind, path, content))
 }
 
@@ -81,7 +84,12 @@ where
         *next.lock().unwrap() = Some(op.clone());
         Fault::delay(1)
     });
-    Leader { life: Box::pin(life(job_over(Arc::new(view)))), next_op, seen: 0, listed: None }
+    Leader {
+        life: Box::pin(life(job_over(Arc::new(view)))),
+        next_op,
+        seen: 0,
+        listed: None,
+    }
 }
 
 /// Decides the next id; false once fenced.
@@ -168,7 +176,10 @@ fn look(store: &Arc<dyn ObjectStore>) -> Seen {
         Entry::Metadata(id) => Some((id, DecisionObject::decode(&read_raw(store, path)).unwrap())),
         _ => None,
     };
-    Seen { decisions: paths.iter().filter_map(id).collect(), paths }
+    Seen {
+        decisions: paths.iter().filter_map(id).collect(),
+        paths,
+    }
 }
 
 struct Checker {
@@ -179,7 +190,11 @@ struct Checker {
 
 impl Checker {
     fn digest(&self) -> u64 {
-        let ever: Vec<_> = self.ever.values().map(|object| (object.header.id, object.header.epoch)).collect();
+        let ever: Vec<_> = self
+            .ever
+            .values()
+            .map(|object| (object.header.id, object.header.epoch))
+            .collect();
         digest((ever, self.newest, self.highest_claimed))
     }
 
@@ -189,16 +204,28 @@ impl Checker {
             let is_claim = matches!(now.decision, Decision::Aborted(AbortCause::Claim));
             match self.ever.get(id) {
                 Some(before) if before == now => continue,
-                Some(_) => assert!(is_claim && Some(*id) < self.newest, "the decision on {id} changed"),
+                Some(_) => assert!(
+                    is_claim && Some(*id) < self.newest,
+                    "the decision on {id} changed"
+                ),
                 None => {}
             }
             let fenced = now.header.epoch < self.highest_claimed;
-            assert!(now.complete().is_none() || !fenced, "{id} completed under a leader that was fenced");
+            assert!(
+                now.complete().is_none() || !fenced,
+                "{id} completed under a leader that was fenced"
+            );
             self.ever.insert(*id, now.clone());
         }
-        let newest = seen.decisions.iter().rfind(|(_, object)| object.complete().is_some());
+        let newest = seen
+            .decisions
+            .iter()
+            .rfind(|(_, object)| object.complete().is_some());
         let newest_id = newest.map(|(id, _)| *id);
-        assert!(newest_id >= self.newest, "the newest complete checkpoint was lost");
+        assert!(
+            newest_id >= self.newest,
+            "the newest complete checkpoint was lost"
+        );
         self.newest = newest_id;
         if let Some(metadata) = newest.and_then(|(_, object)| object.complete()) {
             for file in NamedFiles::of(metadata).iter() {
@@ -214,11 +241,20 @@ type AtEach<'a> = &'a mut dyn FnMut(&Arc<dyn ObjectStore>, &Seen, &Checker);
 
 /// Runs the leaders that `set_up` makes by a schedule, which is extended by first choices to the end or to a state
 /// in `visited`; how many leaders there were to choose from at each step.
-fn run(schedule: &mut Vec<usize>, visited: &mut HashSet<u64>, set_up: SetUp<'_>, at_each: AtEach<'_>) -> Vec<usize> {
+fn run(
+    schedule: &mut Vec<usize>,
+    visited: &mut HashSet<u64>,
+    set_up: SetUp<'_>,
+    at_each: AtEach<'_>,
+) -> Vec<usize> {
     let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
     let told = Shared::default();
     let mut leaders = set_up(&store, &told);
-    let mut checker = Checker { ever: BTreeMap::new(), newest: None, highest_claimed: LeaderEpoch(0) };
+    let mut checker = Checker {
+        ever: BTreeMap::new(),
+        newest: None,
+        highest_claimed: LeaderEpoch(0),
+    };
     let mut content = digest(checker.check(&store).paths);
     let mut choices = Vec::new();
     let mut context = Context::from_waker(Waker::noop());
@@ -259,7 +295,9 @@ fn run(schedule: &mut Vec<usize>, visited: &mut HashSet<u64>, set_up: SetUp<'_>,
 
 fn check_decided_once(told: &Told) {
     for (n, (id, epoch)) in told.mine.iter().enumerate() {
-        let twice = told.mine[n + 1..].iter().find(|(other, by)| other == id && by != epoch);
+        let twice = told.mine[n + 1..]
+            .iter()
+            .find(|(other, by)| other == id && by != epoch);
         assert!(twice.is_none(), "{id} was decided twice");
     }
 }
@@ -309,8 +347,14 @@ fn new(store: &Arc<dyn ObjectStore>, told: &Shared, nonce: u64, script: &[Step])
 /// The same with listings that take a step for each entry.
 fn torn(store: &Arc<dyn ObjectStore>, told: &Shared, nonce: u64, script: &[Step]) -> Leader {
     let listed = Arc::new(AtomicU64::new(0));
-    let slow: Arc<dyn ObjectStore> = Arc::new(TornListing { inner: store.clone(), listed: listed.clone() });
-    Leader { listed: Some(listed), ..new(&slow, told, nonce, script) }
+    let slow: Arc<dyn ObjectStore> = Arc::new(TornListing {
+        inner: store.clone(),
+        listed: listed.clone(),
+    });
+    Leader {
+        listed: Some(listed),
+        ..new(&slow, told, nonce, script)
+    }
 }
 
 use Step::{Abort, Complete, Sweep};
@@ -319,11 +363,13 @@ use Step::{Abort, Complete, Sweep};
 fn an_old_leader_that_decides_and_sweeps_while_a_new_one_claims_and_does_the_same() {
     let states = every_schedule(
         |store, told| {
-            vec![old(store, told, &[Complete, Sweep, Abort]), new(store, told, 2, &[Complete, Sweep, Complete])]
+            vec![
+                old(store, told, &[Complete, Sweep, Abort]),
+                new(store, told, 2, &[Complete, Sweep, Complete]),
+            ]
         },
         |_, _, _| {},
     );
-    println!("{states}");
     assert!(states > 500, "{states} states");
 }
 
@@ -332,11 +378,13 @@ fn an_old_leader_that_decides_and_sweeps_while_a_new_one_claims_and_does_the_sam
 fn a_claim_never_counts_in_a_hole() {
     let states = every_schedule(
         |store, told| {
-            vec![old(store, told, &[Complete, Sweep, Complete, Sweep]), new(store, told, 2, &[Complete])]
+            vec![
+                old(store, told, &[Complete, Sweep, Complete, Sweep]),
+                new(store, told, 2, &[Complete]),
+            ]
         },
         |_, _, _| {},
     );
-    println!("{states}");
     assert!(states > 500, "{states} states");
 }
 
@@ -349,7 +397,6 @@ fn a_listing_that_the_old_leader_overtakes_changes_nothing() {
         },
         |_, _, _| {},
     );
-    println!("{states}");
     assert!(states > 5000, "{states} states");
 }
 
@@ -365,7 +412,6 @@ fn two_new_leaders_at_once_while_the_old_one_decides() {
         },
         |_, _, _| {},
     );
-    println!("{states}");
     assert!(states > 5000, "{states} states");
 }
 
@@ -382,10 +428,19 @@ fn after_a_crash_at_any_step_a_fresh_leader_finds_the_newest_and_cleans_up() {
     };
     let mut checked = std::collections::BTreeSet::new();
     every_schedule(
-        |store, told| vec![old(store, told, &[Complete, Sweep]), new(store, told, 2, &[Complete, Sweep])],
+        |store, told| {
+            vec![
+                old(store, told, &[Complete, Sweep]),
+                new(store, told, 2, &[Complete, Sweep]),
+            ]
+        },
         |store, seen, checker| {
             // Most prefixes lead to a store that was seen before.
-            let content: Vec<_> = seen.decisions.values().map(|d| (d.header.id, d.header.epoch, d.complete().is_some())).collect();
+            let content: Vec<_> = seen
+                .decisions
+                .values()
+                .map(|d| (d.header.id, d.header.epoch, d.complete().is_some()))
+                .collect();
             if !checked.insert((content, seen.paths.clone())) {
                 return;
             }
@@ -406,7 +461,8 @@ fn after_a_crash_at_any_step_a_fresh_leader_finds_the_newest_and_cleans_up() {
                 let stays = match layout::parse(path) {
                     Entry::Metadata(id) => {
                         let object = &left.decisions[&id];
-                        id >= newest.header.id || matches!(object.decision, Decision::Aborted(AbortCause::Claim))
+                        id >= newest.header.id
+                            || matches!(object.decision, Decision::Aborted(AbortCause::Claim))
                     }
                     Entry::State { .. } => named.contains(path),
                     _ => false,

@@ -32,7 +32,14 @@ impl fmt::Display for TornListing {
 
 async fn a_step() {
     let mut first = true;
-    std::future::poll_fn(|_| if std::mem::take(&mut first) { Poll::Pending } else { Poll::Ready(()) }).await;
+    std::future::poll_fn(|_| {
+        if std::mem::take(&mut first) {
+            Poll::Pending
+        } else {
+            Poll::Ready(())
+        }
+    })
+    .await;
 }
 
 #[async_trait]
@@ -43,8 +50,14 @@ impl ObjectStore for TornListing {
         stream::try_unfold((start, listed), |((store, prefix, before), listed)| async move {
             let all: Vec<_> = store.list(prefix.as_ref()).try_collect().await?;
             let below = |meta: &ObjectMeta| before.as_ref().is_none_or(|before| meta.location < *before);
-            let next = all.into_iter().filter(below).max_by(|a, b| a.location.cmp(&b.location));
-            let seen = (listed.load(Relaxed), next.as_ref().map(|meta| meta.location.to_string()));
+            let next = all
+                .into_iter()
+                .filter(below)
+                .max_by(|a, b| a.location.cmp(&b.location));
+            let seen = (
+                listed.load(Relaxed),
+                next.as_ref().map(|meta| meta.location.to_string()),
+            );
             let mut hasher = DefaultHasher::new();
             seen.hash(&mut hasher);
             listed.store(hasher.finish(), Relaxed);
@@ -60,7 +73,11 @@ impl ObjectStore for TornListing {
         self.inner.put_opts(location, payload, opts).await
     }
 
-    async fn put_multipart_opts(&self, l: &Path, opts: PutMultipartOptions) -> Result<Box<dyn MultipartUpload>> {
+    async fn put_multipart_opts(
+        &self,
+        l: &Path,
+        opts: PutMultipartOptions,
+    ) -> Result<Box<dyn MultipartUpload>> {
         self.inner.put_multipart_opts(l, opts).await
     }
 

@@ -13,7 +13,8 @@ fn job_at(store: &CheckpointStore) -> (JobStore, Claim) {
     let mut claim = block_on(job.claim(Nonce(1))).unwrap();
     let epoch = claim.leadership.epoch();
     let sections = [piece("source", "offsets", "aaaa"), piece("sum", "counts", "bbbb")];
-    let filed = block_on(job.write_state_file(&file_name(2, 0, epoch, 1), Place::Checkpoint, 0, sections)).unwrap();
+    let filed =
+        block_on(job.write_state_file(&file_name(2, 0, epoch, 1), Place::Checkpoint, 0, sections)).unwrap();
     let inline = block_on(job.write_state_file(
         &file_name(2, 1, epoch, 1),
         Place::Checkpoint,
@@ -21,9 +22,22 @@ fn job_at(store: &CheckpointStore) -> (JobStore, Claim) {
         [piece("sum", "counts", "cccc")],
     ));
     let shared = block_on(write_one(&job, &file_name(2, 2, epoch, 1), Place::Shared, "dddd"));
-    let snapshot = |n, sections| SubtaskSnapshot { subtask: subtask(n), sections, finished: false };
-    let subtasks = vec![snapshot(0, filed.sections), snapshot(1, inline.unwrap().sections), shared];
-    block_on(job.decide(&mut claim.leadership, CheckpointId(2), complete(checkpoint(subtasks, &[])))).unwrap();
+    let snapshot = |n, sections| SubtaskSnapshot {
+        subtask: subtask(n),
+        sections,
+        finished: false,
+    };
+    let subtasks = vec![
+        snapshot(0, filed.sections),
+        snapshot(1, inline.unwrap().sections),
+        shared,
+    ];
+    block_on(job.decide(
+        &mut claim.leadership,
+        CheckpointId(2),
+        complete(checkpoint(subtasks, &[])),
+    ))
+    .unwrap();
     (job, claim)
 }
 
@@ -42,17 +56,31 @@ fn what_is_whole_is_found_whole_in_every_store_and_from_every_end() {
         for dir in [job.dir().clone(), job.dir().child("chk-2")] {
             let report = verified(&dir);
             assert!(report.ok && report.orphans.is_empty(), "{report:?}");
-            let [checkpoint] = &report.checkpoints[..] else { panic!("{report:?}") };
-            assert_eq!((checkpoint.files, checkpoint.sections, checkpoint.bytes), (2, 4, 16));
+            let [checkpoint] = &report.checkpoints[..] else {
+                panic!("{report:?}")
+            };
+            assert_eq!(
+                (checkpoint.files, checkpoint.sections, checkpoint.bytes),
+                (2, 4, 16)
+            );
             assert!(serde_json::to_string(&report).unwrap().contains("\"ok\":true"));
         }
         let object = block_on(job.read_decision(CheckpointId(2))).unwrap().unwrap();
         let mut metadata = savepoint(object.complete().unwrap().subtasks.clone(), &[]);
-        let write = job.write_savepoint(&claim.leadership, CheckpointId(3), store.root(), Nonce(3), &mut metadata);
+        let write = job.write_savepoint(
+            &claim.leadership,
+            CheckpointId(3),
+            store.root(),
+            Nonce(3),
+            &mut metadata,
+        );
         block_on(write).unwrap();
         block_on(job.decide(&mut claim.leadership, CheckpointId(3), complete(metadata))).unwrap();
         let report = verified(&store.root().child(&layout::savepoint_dir(&job_id(), Nonce(3))));
-        assert!(report.ok && report.orphans.is_empty() && report.checkpoints[0].savepoint, "{report:?}");
+        assert!(
+            report.ok && report.orphans.is_empty() && report.checkpoints[0].savepoint,
+            "{report:?}"
+        );
         assert_eq!(report.checkpoints[0].bytes, 16);
     }
 }
@@ -71,9 +99,18 @@ fn every_damaged_section_is_told_and_the_good_ones_counted() {
     let report = verified(job.dir());
     assert!(!report.ok);
     assert_eq!(report.checkpoints[0].sections, 2, "counts and the inline one");
-    let of = |words: &str| report.problems.iter().find(|problem| problem.text.contains(words)).unwrap();
+    let of = |words: &str| {
+        report
+            .problems
+            .iter()
+            .find(|problem| problem.text.contains(words))
+            .unwrap()
+    };
     let checksum = of("checksum");
-    assert_eq!((checksum.offset, checksum.uid.as_ref().unwrap().as_str()), (Some(16), "source"));
+    assert_eq!(
+        (checksum.offset, checksum.uid.as_ref().unwrap().as_str()),
+        (Some(16), "source")
+    );
     assert_eq!(checksum.state.as_deref(), Some("keyed state \"offsets\""));
     assert!(of("missing").path.contains("shared/"));
     assert!(of("its sections end at 24").path.contains("chk-2/"));
@@ -102,15 +139,23 @@ fn orphans_are_walked_for_and_staging_files_are_seen() {
     let epoch = claim.leadership.epoch();
     let late = file_name(2, 9, epoch, 1).in_checkpoint();
     let running = file_name(3, 9, epoch, 1).in_checkpoint();
-    for (path, text) in [(late.as_str(), "12345"), (&running, "1"), ("chk-2/_metadata#1", "torn"), ("x.txt", "")] {
+    for (path, text) in [
+        (late.as_str(), "12345"),
+        (&running, "1"),
+        ("chk-2/_metadata#1", "torn"),
+        ("x.txt", ""),
+    ] {
         let file = dir.join(path);
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();
         std::fs::write(file, text).unwrap();
     }
     let report = verified(job.dir());
     assert!(report.ok, "useless, not wrong: {report:?}");
-    let orphans: Vec<_> =
-        report.orphans.iter().map(|o| (o.path.as_str(), o.size_bytes, o.staging, o.may_be_in_progress)).collect();
+    let orphans: Vec<_> = report
+        .orphans
+        .iter()
+        .map(|o| (o.path.as_str(), o.size_bytes, o.staging, o.may_be_in_progress))
+        .collect();
     let expected = [
         ("chk-2/_metadata#1", 4, true, false),
         (late.as_str(), 5, false, false),

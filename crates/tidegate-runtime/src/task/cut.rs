@@ -19,6 +19,17 @@ use super::step::{Task, new_flag};
 /// Blocks that one sweep call preserves at most, whatever the clock says.
 const MAX_SWEEP: usize = 4096;
 
+/// What a pending cut waits for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum CutWait {
+    /// None is pending.
+    No,
+    /// The chain to run empty, or a record in progress to finish: passes bring it on.
+    Chain,
+    /// User code to let go of its source's lock: that wakes the task.
+    Lock,
+}
+
 /// A cut that may not be taken yet.
 #[derive(Debug)]
 pub(super) struct PendingCut {
@@ -82,9 +93,8 @@ impl Task {
         });
     }
 
-    /// Takes the cuts whose moment has come, in order. True if one still waits: for the chain to run empty, or a
-    /// record in progress to finish. Nothing may be taken from the inputs until then.
-    pub(super) fn advance_cuts(&mut self, now: Nanos) -> Result<bool, OpError> {
+    /// Takes the cuts whose moment has come, in order. While one still waits nothing may be taken from the inputs.
+    pub(super) fn advance_cuts(&mut self, now: Nanos) -> Result<CutWait, OpError> {
         while let Some(cut) = self.cuts.front() {
             let waited = now.since(cut.at);
             let overtakes = match cut.barrier.mode {
@@ -103,18 +113,18 @@ impl Task {
                 }
                 if !finished {
                     // The overdraft is used up: the record goes on by ordinary passes, as there is room.
-                    return Ok(true);
+                    return Ok(CutWait::Chain);
                 }
             } else {
                 if !self.body.chain_is_empty() {
-                    return Ok(true);
+                    return Ok(CutWait::Chain);
                 }
                 if let Some(cut) = self.cuts.front_mut() {
                     cut.chain_delay = waited;
                 }
             }
             if self.body.source().is_some_and(|s| !s.hold_for_cut()) {
-                return Ok(true);
+                return Ok(CutWait::Lock);
             }
             if let Some(cut) = self.cuts.pop_front() {
                 let taken = self.take_cut(cut, overtakes);
@@ -124,7 +134,7 @@ impl Task {
                 taken?;
             }
         }
-        Ok(false)
+        Ok(CutWait::No)
     }
 
     fn take_cut(&mut self, pending: PendingCut, overtakes: bool) -> Result<(), OpError> {

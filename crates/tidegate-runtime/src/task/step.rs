@@ -22,7 +22,7 @@ use crate::error::{OpError, chain_of};
 use crate::signal::TaskSignal;
 
 use super::body::{Body, BodyTaken};
-use super::cut::{OpenSnapshot, PendingCut};
+use super::cut::{CutWait, OpenSnapshot, PendingCut};
 use super::io::{Outbox, SnapshotIo};
 use super::mailbox::{Mail, Mailbox};
 use super::metrics::{TaskMetrics, TaskStatus};
@@ -252,13 +252,13 @@ impl Task {
             self.body.chain().on_time(wall);
         }
         self.body.chain().control(Control::FlushDue, now);
-        let waits_for_cut = self.advance_cuts(now)?;
+        let cut_wait = self.advance_cuts(now)?;
         let sweeps = self.sweep_some()?;
         if self.over.is_some() {
             return Ok(Step::Busy);
         }
-        let (flow, nothing_until) = self.pass(budget, waits_for_cut)?;
-        self.after_pass(flow, nothing_until, sweeps)
+        let (flow, nothing_until) = self.pass(budget, cut_wait != CutWait::No)?;
+        self.after_pass(flow, nothing_until, (sweeps, cut_wait))
     }
 
     /// One pass of records. Says how it ended, and until when the inputs have nothing.
@@ -315,7 +315,12 @@ impl Task {
         Ok((flow, nothing_until))
     }
 
-    fn after_pass(&mut self, flow: Flow, nothing_until: Option<Nanos>, sweeps: bool) -> Result<Step, OpError> {
+    fn after_pass(
+        &mut self,
+        flow: Flow,
+        nothing_until: Option<Nanos>,
+        (sweeps, cut_wait): (bool, CutWait),
+    ) -> Result<Step, OpError> {
         if self.ended.is_none() && self.cuts.is_empty() && self.body.has_ended() {
             self.on_ended();
         }
@@ -347,8 +352,7 @@ impl Task {
                 self.body.chain().control(Control::Flush, now);
                 Ok(Step::Idle(self.next_deadline(until)))
             }
-            // A cut waits for user code that holds its source's lock; letting go wakes the task.
-            (Flow::Done, None) if !self.cuts.is_empty() && self.body.chain_is_empty() => {
+            (Flow::Done, None) if cut_wait == CutWait::Lock && self.body.chain_is_empty() => {
                 Ok(Step::Idle(self.next_deadline(Nanos::NEVER)))
             }
             _ => Ok(Step::Busy),

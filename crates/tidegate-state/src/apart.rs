@@ -33,6 +33,9 @@ pub(crate) trait Big: Send {
     fn memory_bytes(&self) -> u64;
 }
 
+/// Writes the key of the collection at hand.
+type WriteKey<'a> = dyn Fn(Encoding, &mut Vec<u8>) -> Result<(), CodecError> + 'a;
+
 /// Where a collection's parts go.
 pub(crate) struct PartSink<'a> {
     cuts: &'a mut Cuts,
@@ -42,7 +45,7 @@ pub(crate) struct PartSink<'a> {
     until: u32,
     /// When it was last touched, if it can expire.
     life: Option<(Ttl, i64)>,
-    key: &'a dyn Fn(Encoding, &mut Vec<u8>) -> Result<(), CodecError>,
+    key: &'a WriteKey<'a>,
 }
 
 impl PartSink<'_> {

@@ -48,7 +48,7 @@ impl Seeded {
     }
 
     /// The next number.
-    pub fn next(&mut self) -> u64 {
+    pub fn number(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -58,7 +58,7 @@ impl Seeded {
 
     /// A number below `end`, which is at least 1.
     pub fn below(&mut self, end: u64) -> u64 {
-        self.next() % end.max(1)
+        self.number() % end.max(1)
     }
 
     /// True once in `n` times.
@@ -103,10 +103,13 @@ pub fn run<S: Subject>(seed: u64, steps: u32) {
 }
 
 fn setup(range: Option<HashRange>) -> StateSetup {
+    // One for all runs: working a type's format out takes longer than a run.
+    static FORMATS: OnceLock<Formats> = OnceLock::new();
+    let formats = FORMATS.get_or_init(Formats::new).clone();
     StateSetup {
         uid: "conformance".into(),
         range,
-        formats: Formats::new(),
+        formats,
         now_ms: 0,
     }
 }
@@ -187,7 +190,7 @@ impl<S: Subject> World<S> {
                 self.subject.remove(at);
                 self.model.remove(&key);
             } else {
-                let number = self.random.next();
+                let number = self.random.number();
                 self.subject.append(at, number);
                 self.model.entry(key).or_default().push(number);
             }
@@ -202,7 +205,7 @@ impl<S: Subject> World<S> {
     }
 
     fn prefetch(&mut self) {
-        let hashes: Vec<u64> = (0..8).map(|_| self.random.next()).collect();
+        let hashes: Vec<u64> = (0..8).map(|_| self.random.number()).collect();
         self.subject.table().prefetch(&hashes);
     }
 

@@ -44,6 +44,16 @@ impl Ttl {
         }
     }
 
+    /// Entries live for `millis` (at least 1) milliseconds.
+    pub const fn from_millis(millis: u32) -> Self {
+        let millis = if millis == 0 { 1 } else { millis as i64 };
+        Self {
+            millis,
+            update: TtlUpdate::OnCreateAndWrite,
+            visibility: TtlVisibility::NeverReturnExpired,
+        }
+    }
+
     /// Sets which accesses start the time anew.
     #[must_use]
     pub fn update(self, update: TtlUpdate) -> Self {

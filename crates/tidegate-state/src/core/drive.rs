@@ -75,7 +75,7 @@ impl<K: Key, C: Cell> Core<K, C> {
             }
             lap.at = next;
             passed += 1;
-            if (look || passed % LOOK_EVERY == 0) && !more() {
+            if (look || passed.is_multiple_of(LOOK_EVERY)) && !more() {
                 return Progress::More;
             }
         }

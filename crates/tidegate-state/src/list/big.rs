@@ -1,13 +1,15 @@
 //! A list that has outgrown its slot: segments, of which only the last is ever written.
 
 use tidegate_types::codec::{Record, encode_as};
+use tidegate_types::snapshot::Encoding;
 
 use crate::apart::{Big, PartSink};
 
-/// A segment holds about this much, not counting what its elements own on the heap.
+/// A segment holds about this much, encoded or in memory, whichever is more.
 const SEGMENT_BYTES: usize = 16 * 1024;
-const MIN_SEGMENT_LEN: usize = 16;
 const MAX_SEGMENT_LEN: usize = 4096;
+/// Elements that are encoded to learn how large they are.
+const SAMPLES: usize = 16;
 
 /// Consecutive elements of a list.
 pub(super) struct Segment<T> {
@@ -22,6 +24,8 @@ pub(super) struct Segment<T> {
 pub(crate) struct BigList<T> {
     pub(super) segments: Vec<Segment<T>>,
     pub(super) len: usize,
+    /// Elements of a segment.
+    segment_len: usize,
     /// The lap that is under way.
     lap: Option<u32>,
     /// The next segment of the lap.
@@ -29,22 +33,21 @@ pub(crate) struct BigList<T> {
 }
 
 impl<T: Record> BigList<T> {
-    const SEGMENT_LEN: usize = {
-        let size = if size_of::<T>() == 0 { 1 } else { size_of::<T>() };
-        let len = SEGMENT_BYTES / size;
-        if len < MIN_SEGMENT_LEN {
-            MIN_SEGMENT_LEN
-        } else if len > MAX_SEGMENT_LEN {
-            MAX_SEGMENT_LEN
-        } else {
-            len
-        }
-    };
-
-    pub(super) fn new() -> Self {
+    /// An empty list for elements like these.
+    pub(super) fn for_elements_like(items: &[T]) -> Self {
+        let step = (items.len() / SAMPLES).max(1);
+        let mut encoded = Vec::new();
+        let samples = items.iter().step_by(step).take(SAMPLES);
+        // One that can't be encoded will be heard of when it has to be.
+        let count = samples
+            .filter(|item| encode_as(Encoding::Native, *item, &mut encoded).is_ok())
+            .count();
+        let bytes = (encoded.len() / count.max(1)).max(size_of::<T>()).max(1);
+        let segment_len = (SEGMENT_BYTES / bytes).clamp(1, MAX_SEGMENT_LEN);
         Self {
             segments: Vec::new(),
             len: 0,
+            segment_len,
             lap: None,
             next: 0,
         }
@@ -55,7 +58,7 @@ impl<T: Record> BigList<T> {
         if self
             .segments
             .last()
-            .is_none_or(|last| last.items.len() >= Self::SEGMENT_LEN)
+            .is_none_or(|last| last.items.len() >= self.segment_len)
         {
             let ordinal = self.segments.last().map_or(1, |last| last.ordinal + 1);
             self.segments.push(Segment {
@@ -75,7 +78,7 @@ impl<T: Record> BigList<T> {
         if let Some(last) = self
             .segments
             .last_mut()
-            .filter(|last| last.items.len() < Self::SEGMENT_LEN)
+            .filter(|last| last.items.len() < self.segment_len)
         {
             preserve(last, sink);
         }

@@ -75,21 +75,22 @@ impl<T: Record> Cell for ListCell<T> {
         at: KeyContext<'_, K>,
         part: StoredPart<'_, '_>,
     ) -> Result<(), CodecError> {
+        let items = decode_items(part.entries, part.encoding, part.input)?;
         let home = core.table.home(at.hash);
         let slot = match core.table.find(home, at.hash, at.key) {
             Some(slot) => slot,
             None => {
-                let number = core.store.add(at.key.clone(), at.hash, at.now_ms, BigList::new());
+                let big = BigList::for_elements_like(&items);
+                let number = core.store.add(at.key.clone(), at.hash, at.now_ms, big);
                 core.insert(at, Self::Apart(number))
             }
         };
         let Self::Apart(number) = *core.cell(slot) else {
             return Err(invalid("a list that is stored whole has parts as well"));
         };
-        if part.entries == 0 {
+        if items.is_empty() {
             return Ok(());
         }
-        let items = decode_items(part.entries, part.encoding, part.input)?;
         let epoch = core.cuts.epoch();
         match core.store.get_mut(number).restore(part.ordinal, items, epoch) {
             true => Ok(()),

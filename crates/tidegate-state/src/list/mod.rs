@@ -157,7 +157,7 @@ impl_keyed_table!([K: Key, T: Record] ListState<K, T>);
 fn take_apart<K: Key, T: Record>(core: &mut Core<K, ListCell<T>>, at: KeyContext<'_, K>, slot: Slot) {
     let epoch = core.cuts.epoch();
     if let ListCell::Small(items) | ListCell::Outgrown(items) = core.cell_mut(slot) {
-        let mut big = BigList::new();
+        let mut big = BigList::for_elements_like(items);
         for item in std::mem::take(items) {
             big.push_preserved(item, epoch);
         }

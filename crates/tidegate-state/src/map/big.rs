@@ -1,8 +1,9 @@
 //! A map that has outgrown its slot: a block table of its own.
 
-use std::hash::{DefaultHasher, Hash, Hasher};
+use std::hash::{DefaultHasher, Hasher};
 
 use tidegate_types::codec::{Key, Record, encode_as};
+use tidegate_types::hash::key_hash;
 use tidegate_types::key_group::HashRange;
 
 use crate::apart::{Big, PartSink};
@@ -17,13 +18,15 @@ pub(crate) struct BigMap<UK, UV> {
     at: Option<u64>,
 }
 
-/// The hash of a map key. It decides where an entry stands in memory and nothing else: it is never stored and never
-/// compared with another process's, so the key's own `Hash` will do.
+/// The hash of a map key. It decides where an entry stands in its map and by that the order of the entries, nothing
+/// else; the stable hash keeps that order the same on every machine. Keys that have none may be map keys all the same.
 #[inline]
-pub(crate) fn inner_hash<UK: Hash>(key: &UK) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    key.hash(&mut hasher);
-    hasher.finish()
+pub(crate) fn inner_hash<UK: Key>(key: &UK) -> u64 {
+    key_hash(key).unwrap_or_else(|_| {
+        let mut hasher = DefaultHasher::new();
+        key.hash(&mut hasher);
+        hasher.finish()
+    })
 }
 
 impl<UK: Key, UV: Record> BigMap<UK, UV> {

@@ -5,7 +5,7 @@
 
 use tidegate_types::key_group::HashRange;
 
-use super::blocks::{Blocks, Slot, Taken};
+use super::blocks::{Slot, Taken};
 use super::marks::{NONE, Node};
 use super::{BlockTable, Entry, Home, Meta};
 
@@ -188,10 +188,5 @@ impl<K: Eq, V> BlockTable<K, V> {
             }
             at = self.step(position).1.filter(|_| block.last < common.last);
         }
-    }
-
-    /// How many entries a block takes, for tests and figures.
-    pub(crate) const fn block_slots() -> usize {
-        Blocks::<Entry<K, V>>::SLOTS
     }
 }

@@ -76,7 +76,7 @@ fn every_entry_is_dropped_once() {
 }
 
 #[test]
-fn a_panicking_drop_drops_nothing_twice() {
+fn a_panicking_drop_does_not_stop_the_others() {
     let dropped = Dropped::default();
     let mut table = BlockTable::new(Some(HashRange::ALL), false, 0, |key: &u64| spread(*key));
     for number in 0..500 {
@@ -89,8 +89,10 @@ fn a_panicking_drop_drops_nothing_twice() {
     }
     let result = catch_unwind(AssertUnwindSafe(|| drop(table)));
     assert!(result.is_err(), "the panic goes through");
-    assert!(dropped.0.borrow().iter().all(|count| *count <= 1));
-    assert_eq!(dropped.0.borrow()[250], 1);
+    assert!(
+        dropped.0.borrow().iter().all(|count| *count == 1),
+        "the others are dropped all the same"
+    );
 }
 
 #[test]

@@ -126,7 +126,7 @@ fn a_reserved_table_splits_nothing() {
             f64::from(split) <= f64::from(blocks) * 0.05,
             "{split} of {blocks} blocks split"
         );
-        let room = u64::from(blocks) * BlockTable::<u64, ()>::block_slots() as u64;
+        let room = u64::from(blocks) * u64::from(BlockTable::<u64, ()>::FULL);
         assert!(room <= 3 * entries.max(150), "{room} slots for {entries}");
     }
 }

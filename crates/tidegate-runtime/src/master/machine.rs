@@ -6,16 +6,19 @@
 //! attempt: claim → check the snapshot → settle sinks → clean up → enumerators → deploy → run. Nothing is
 //! settled, deleted or restored before the claim is durable.
 
+mod ending;
+mod starting;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_protocol::coordinator::{
-    Claim, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, History, Identity, NewestComplete,
-    Request, RequestFailure, RequestId, RestoredFrom, StartMode,
+    Claim, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, History, Request, RequestFailure,
+    RequestId,
 };
 use tidegate_protocol::message::{Envelope, FromTask};
-use tidegate_protocol::restart::{RestartDecision, Restarts};
+use tidegate_protocol::restart::Restarts;
 use tidegate_storage::Snapshot;
 use tidegate_types::{AttemptNumber, CheckpointId, Generation, LeaderEpoch, Nanos, SubtaskId};
 
@@ -23,11 +26,9 @@ use crate::error::chain_of;
 use crate::graph::{Attempt, JobGraph};
 
 use super::attempt::Enumerators;
-use super::env::{CommitFailure, IoReply, IoRequest, MasterEnv, MasterEvent, Report, RestoreChoice};
+use super::env::{IoRequest, MasterEnv, MasterEvent, Report, RestoreChoice};
 use super::error::JobError;
-use super::io::{COMMIT_AGAIN, Executor};
-use super::restore::{RestoreChecks, restore_plan};
-use super::status::JobState;
+use super::io::Executor;
 
 /// How often readers that wait for splits are asked about again.
 const SPLITS_AGAIN: Duration = Duration::from_secs(1);
@@ -205,165 +206,6 @@ impl JobMaster {
         env.request(IoRequest::Claim(choice));
     }
 
-    fn on_reply(&mut self, env: &mut dyn MasterEnv, reply: IoReply) {
-        match reply {
-            IoReply::Claimed(Ok(claimed)) => self.on_claimed(env, *claimed),
-            IoReply::Claimed(Err(error)) => self.on_claim_failed(env, error),
-            IoReply::Settled(Ok(())) => self.start_attempt(env),
-            IoReply::Settled(Err((uid, error))) => {
-                let reason = chain_of(&*error);
-                self.end(env, Err(JobError::Settle { uid: uid.to_string(), reason }));
-            }
-            IoReply::Decided { id, outcome } => {
-                self.tell(env, CoordinatorEvent::DecisionWritten { id, outcome });
-            }
-            IoReply::Copied { id, result: Ok(path) } => {
-                self.tell(env, CoordinatorEvent::SavepointCopied { id, path });
-            }
-            IoReply::Copied { id, result: Err(error) } => {
-                self.tell(env, CoordinatorEvent::SavepointCopyFailed { id, error });
-            }
-            IoReply::Committed { id, result: Ok(()) } => self.tell(env, CoordinatorEvent::Committed { id }),
-            IoReply::Committed { id, result: Err(CommitFailure { uid, error, committables }) } => {
-                env.report(Report::Warning(format!(
-                    "sink `{uid}` could not commit checkpoint {id}: {error}. It is tried again"
-                )));
-                self.commit_again = Some((env.now() + COMMIT_AGAIN, id, committables));
-            }
-            IoReply::Swept { warnings } => {
-                warnings.into_iter().for_each(|w| env.report(Report::Warning(w)));
-                self.sweeping = false;
-                if std::mem::take(&mut self.sweep_again) {
-                    self.sweep(env);
-                }
-            }
-            IoReply::Closed(result) => {
-                if let Err(error) = result {
-                    env.report(Report::Warning(format!("the job's checkpoints could not be deleted: {error}")));
-                }
-                self.closing = false;
-                if self.phase == Phase::Closing {
-                    self.end(env, Ok(JobOutcome::Canceled));
-                }
-            }
-        }
-    }
-
-    /// A store that is away for a moment costs a restart like any other failure; at the start it is an error.
-    fn on_claim_failed(&mut self, env: &mut dyn MasterEnv, error: tidegate_storage::StorageError) {
-        let again = self.attempt.number > AttemptNumber(0)
-            && !self.cancelled
-            && error.kind() == tidegate_storage::ErrorKind::Retry;
-        if again && let RestartDecision::Restart { after } = self.parts.restart.on_failure(env.now()) {
-            env.report(Report::Failure { subtask: None, error: chain_of(&error) });
-            self.restarts += 1;
-            self.phase = Phase::Waiting(env.now() + after);
-        } else {
-            self.end(env, Err(JobError::Store(error)));
-        }
-    }
-
-    fn on_claimed(&mut self, env: &mut dyn MasterEnv, claimed: super::env::ClaimedStore) {
-        if self.cancelled {
-            return self.end(env, Ok(JobOutcome::Canceled));
-        }
-        let first = self.attempt.number == AttemptNumber(0);
-        let restored = claimed.snapshot.as_ref().map(|s| RestoredFrom {
-            id: s.id(),
-            is_savepoint: s.metadata().kind.is_savepoint(),
-            path: Some(s.location().to_owned()),
-        });
-        self.claim = Claim {
-            newest: claimed.newest.map(|(id, kind)| NewestComplete { id, kind }),
-            retained: claimed.retained,
-            next_id: claimed.next_id,
-            highest_used: self.highest_used,
-            restored,
-        };
-        let lineage = claimed.snapshot.as_ref().map_or(0, |s| s.metadata().lineage.0);
-        let older = match (&claimed.snapshot, claimed.newest) {
-            (Some(s), Some((newest, _))) => s.id() < newest,
-            (None, Some(_)) => true,
-            (_, None) => false,
-        };
-        self.attempt = Attempt {
-            number: AttemptNumber(self.attempt.number.0 + 1),
-            epoch: claimed.epoch,
-            // A new line of output is named after the leadership that began it, so no two share a name.
-            lineage: if first && older && (self.parts.new_lineage || claimed.snapshot.is_none()) {
-                claimed.epoch.0
-            } else {
-                lineage
-            },
-            generation: Generation(u32::try_from(claimed.epoch.0).unwrap_or(u32::MAX)),
-        };
-        if let Some(snapshot) = &claimed.snapshot {
-            let metadata = snapshot.metadata();
-            if metadata.operators.iter().all(|o| o.finished == tidegate_storage::Finished::Fully) {
-                let id = snapshot.id();
-                return self.end(env, Ok(JobOutcome::AlreadyFinished(id)));
-            }
-            let newest = claimed.newest.map(|(id, _)| id).filter(|_| first);
-            let checks = RestoreChecks { newest, new_lineage: self.parts.new_lineage };
-            if let Err(error) = restore_plan(snapshot, &self.parts.graph, checks, &self.parts.executor) {
-                return self.end(env, Err(error));
-            }
-        }
-        self.snapshot.clone_from(&claimed.snapshot);
-        self.phase = Phase::Settling;
-        env.request(IoRequest::Settle { snapshot: claimed.snapshot, attempt: self.attempt });
-    }
-
-    /// Sinks agree with the snapshot: tasks may start.
-    fn start_attempt(&mut self, env: &mut dyn MasterEnv) {
-        if self.cancelled {
-            return self.end(env, Ok(JobOutcome::Canceled));
-        }
-        self.sweep(env);
-        let graph = self.parts.graph.clone();
-        match Enumerators::make(&graph, self.snapshot.as_deref(), &self.parts.executor) {
-            Ok(enumerators) => self.enumerators = enumerators,
-            Err(error) => return self.fail(env, None, &chain_of(&error), true, error),
-        }
-        let restore = match &self.snapshot {
-            None => None,
-            Some(snapshot) => {
-                let checks = RestoreChecks { newest: None, new_lineage: true };
-                match restore_plan(snapshot, &graph, checks, &self.parts.executor) {
-                    Ok(plan) => Some(Arc::new(plan)),
-                    Err(error) => return self.end(env, Err(error)),
-                }
-            }
-        };
-        let plan = graph.plan().expect("a built graph has a valid plan");
-        self.alive = plan.subtasks().collect();
-        let identity = Identity {
-            job: graph.job.clone(),
-            epoch: self.attempt.epoch,
-            attempt: self.attempt.number,
-        };
-        let settings = self.parts.checkpoints.clone();
-        let history = self.history.take();
-        self.coordinator = Some(Coordinator::new(settings, plan, identity, StartMode::Deploy, history));
-        self.phase = Phase::Running;
-        env.report(Report::Attempt(self.attempt));
-        env.report(Report::State(JobState::Running));
-        self.tell(env, CoordinatorEvent::Claimed(self.claim.clone()));
-        match env.deploy(self.attempt, restore) {
-            Ok(finished) => {
-                for (subtask, snapshot) in finished {
-                    self.alive.remove(&subtask);
-                    self.to_coordinator(env, subtask, FromTask::Running);
-                    self.to_coordinator(env, subtask, FromTask::Finished { snapshot, newest_seen: CheckpointId(0) });
-                }
-            }
-            Err(error) => {
-                self.alive.clear();
-                self.fail(env, None, &chain_of(&*error), false, JobError::Deploy(error));
-            }
-        }
-    }
-
     fn on_task(&mut self, env: &mut dyn MasterEnv, subtask: SubtaskId, attempt: AttemptNumber, message: FromTask) {
         if attempt != self.attempt.number {
             return;
@@ -513,118 +355,4 @@ impl JobMaster {
         }
     }
 
-    /// The attempt has failed: another one, or the end.
-    fn fail(
-        &mut self,
-        env: &mut dyn MasterEnv,
-        subtask: Option<SubtaskId>,
-        text: &str,
-        retryable: bool,
-        error: JobError,
-    ) {
-        if !matches!(self.phase, Phase::Running | Phase::Settling) {
-            return;
-        }
-        env.report(Report::Failure { subtask, error: text.to_owned() });
-        let decision = retryable.then(|| self.parts.restart.on_failure(env.now()));
-        let after = match decision {
-            Some(RestartDecision::Restart { after }) => After::Restart(after),
-            Some(RestartDecision::Fail { .. }) | None => After::End(Box::new(Err(error))),
-        };
-        env.report(Report::State(JobState::Failing));
-        self.stop(env, after);
-    }
-
-    fn cancel(&mut self, env: &mut dyn MasterEnv) {
-        self.cancelled = true;
-        match self.phase {
-            Phase::Running => {
-                env.report(Report::State(JobState::Cancelling));
-                self.stop(env, After::End(Box::new(Ok(JobOutcome::Canceled))));
-            }
-            Phase::Stopping => self.after = Some(After::End(Box::new(Ok(JobOutcome::Canceled)))),
-            Phase::Waiting(_) if self.parts.delete_on_cancel => {
-                self.phase = Phase::Closing;
-                self.closing = true;
-                env.request(IoRequest::Close);
-            }
-            Phase::Created | Phase::Waiting(_) => self.end(env, Ok(JobOutcome::Canceled)),
-            // What they wait for comes back, and then they see the flag.
-            Phase::Claiming | Phase::Settling | Phase::Closing | Phase::Ended => {}
-        }
-    }
-
-    fn stop(&mut self, env: &mut dyn MasterEnv, after: After) {
-        if self.phase == Phase::Stopping {
-            return;
-        }
-        self.phase = Phase::Stopping;
-        let deletes = self.cancelled && self.parts.delete_on_cancel;
-        self.after = Some(after);
-        self.splits_again = None;
-        env.cancel_tasks();
-        self.tell(env, CoordinatorEvent::Stop { discard_retained: deletes });
-    }
-
-    /// What can go on without a further event.
-    fn advance(&mut self, env: &mut dyn MasterEnv) {
-        match self.phase {
-            Phase::Running => {
-                if self.coordinator.as_ref().is_some_and(Coordinator::is_finished) && self.alive.is_empty() {
-                    let outcome = if self.suspended { JobOutcome::Suspended } else { JobOutcome::Finished };
-                    self.end(env, Ok(outcome));
-                }
-            }
-            Phase::Stopping => {
-                let drained = self.coordinator.as_ref().is_none_or(Coordinator::is_drained);
-                if drained && self.alive.is_empty() {
-                    self.stopped(env);
-                }
-            }
-            Phase::Created
-            | Phase::Claiming
-            | Phase::Settling
-            | Phase::Waiting(_)
-            | Phase::Closing
-            | Phase::Ended => {}
-        }
-    }
-
-    fn stopped(&mut self, env: &mut dyn MasterEnv) {
-        if let Some(coordinator) = self.coordinator.take() {
-            self.highest_used = coordinator.next_id().0.checked_sub(1).map(CheckpointId);
-            self.history = Some(coordinator.into_history());
-        }
-        self.commit_again = None;
-        match self.after.take() {
-            Some(After::Restart(after)) => {
-                self.restarts += 1;
-                env.report(Report::State(JobState::Restarting));
-                self.phase = Phase::Waiting(env.now() + after);
-            }
-            Some(After::End(result)) => match *result {
-                Ok(JobOutcome::Canceled) if self.closing => self.phase = Phase::Closing,
-                result => self.end(env, result),
-            },
-            None => {}
-        }
-    }
-
-    fn end(&mut self, env: &mut dyn MasterEnv, result: Result<JobOutcome, JobError>) {
-        if let Some(coordinator) = self.coordinator.take() {
-            self.history = Some(coordinator.into_history());
-        }
-        for request in std::mem::take(&mut self.requests) {
-            let reason = "the job has ended".to_owned();
-            env.answer(request, Err(RequestFailure::Refused { reason }));
-        }
-        env.report(Report::State(match &result {
-            Ok(JobOutcome::Finished | JobOutcome::AlreadyFinished(_)) => JobState::Finished,
-            Ok(JobOutcome::Suspended) => JobState::Suspended,
-            Ok(JobOutcome::Canceled) => JobState::Canceled,
-            Err(_) => JobState::Failed,
-        }));
-        self.phase = Phase::Ended;
-        env.ended(result);
-    }
 }

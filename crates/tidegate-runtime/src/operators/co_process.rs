@@ -116,10 +116,6 @@ impl<K: Key, A: 'static, B: 'static, O, F: CoProcessFunction<K, A, B, O>> Callba
     fn checkpoint_completed(&mut self, id: CheckpointId) -> Result<(), BoxError> {
         self.0.checkpoint_completed(id)
     }
-
-    fn close(&mut self) {
-        self.0.close();
-    }
 }
 
 /// The operator around a [`CoProcessFunction`].

@@ -31,7 +31,6 @@ pub(super) trait Callbacks<K: Key, O>: Send {
     fn on_timer(&mut self, timer: Timer, cx: &mut ProcessContext<'_, K, O>) -> Result<(), BoxError>;
     fn snapshot(&mut self, cx: &mut SnapshotContext) -> Result<(), BoxError>;
     fn checkpoint_completed(&mut self, id: CheckpointId) -> Result<(), BoxError>;
-    fn close(&mut self);
 }
 
 /// The engine's side of one function's subtask.

@@ -103,10 +103,6 @@ impl<K: Key, I: 'static, O, F: ProcessFunction<K, I, O>> Callbacks<K, O> for One
     fn checkpoint_completed(&mut self, id: CheckpointId) -> Result<(), BoxError> {
         self.0.checkpoint_completed(id)
     }
-
-    fn close(&mut self) {
-        self.0.close();
-    }
 }
 
 impl<K: Key, I: Record, O, F: ProcessFunction<K, I, O>> KeyedProcessOp<K, I, O, F> {

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
 
-use tidegate_types::{EventTime, Nanos};
+use tidegate_types::Nanos;
 
 /// What a task is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -39,8 +39,6 @@ pub struct TaskMetrics {
     pub idle_ns: AtomicU64,
     /// Time without room in the outputs.
     pub backpressured_ns: AtomicU64,
-    /// The watermark at the head.
-    pub watermark: AtomicU64,
     /// Records queued in the gates.
     pub queued: AtomicU64,
     /// Records the gates may hold.
@@ -81,11 +79,6 @@ impl TaskMetrics {
     /// Adds to a counter that only the task writes: no read-modify-write needed.
     pub(crate) fn add(counter: &AtomicU64, by: u64) {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
-    }
-
-    /// Records the watermark.
-    pub(crate) fn set_watermark(&self, w: EventTime) {
-        self.watermark.store(w.cast_unsigned(), Ordering::Relaxed);
     }
 
     /// The watermark at the head.

@@ -5,18 +5,22 @@
 //! and `Backpressured`: sleep until the signal is notified or the time has come. `Finished` and `Failed`: call
 //! [`Task::close`] and drop it. A step never blocks, except in user code.
 
+mod ending;
+mod events;
+mod mail;
+
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidegate_protocol::barrier::{BarrierAction, BarrierEvent, BarrierHandler};
+use tidegate_protocol::barrier::{BarrierEvent, BarrierHandler};
 use tidegate_protocol::message::{FromTask, HeldSplits, ToTask};
-use tidegate_protocol::subtask::{Outcome as SnapshotOutcome, SnapshotAction, SnapshotEvent, SubtaskSnapshots};
-use tidegate_types::snapshot::{Location, SubtaskSnapshot};
+use tidegate_protocol::subtask::SubtaskSnapshots;
+use tidegate_types::snapshot::SubtaskSnapshot;
 use tidegate_types::{CheckpointId, CheckpointKind, Generation, Nanos, OperatorUid, SubtaskId};
 
-use crate::chain::{Control, Flow, OpenContext, Outcome, Pass};
+use crate::chain::{Control, Flow, OpenContext, Pass};
 use crate::clock::Clock;
 use crate::error::{OpError, chain_of};
 use crate::signal::TaskSignal;
@@ -24,7 +28,7 @@ use crate::signal::TaskSignal;
 use super::body::{Body, BodyTaken};
 use super::cut::{CutWait, OpenSnapshot, PendingCut};
 use super::io::{Outbox, SnapshotIo};
-use super::mailbox::{Mail, Mailbox};
+use super::mailbox::Mailbox;
 use super::metrics::{TaskMetrics, TaskStatus};
 
 /// How often a task that waits for a last checkpoint says so again: the answer is a hint.
@@ -379,276 +383,6 @@ impl Task {
         self.next_deadline(Nanos::NEVER)
     }
 
-    fn read_mail(&mut self, now: Nanos) -> Result<(), OpError> {
-        for _ in 0..MAILS_PER_STEP {
-            if !self.cuts.is_empty() && self.body.source().is_some() {
-                // What is assigned behind a trigger must not get into its cut.
-                let Some(mail) = self.mailbox.next_urgent() else { return Ok(()) };
-                self.on_mail(now, mail)?;
-                continue;
-            }
-            let mail = match self.held_mail.pop_front() {
-                Some(held) => Mail::Master(held),
-                None => match self.mailbox.next() {
-                    Some(mail) => mail,
-                    None => return Ok(()),
-                },
-            };
-            self.on_mail(now, mail)?;
-            if self.over.is_some() {
-                return Ok(());
-            }
-        }
-        // More is there: this step must not sleep.
-        self.signal.wake();
-        Ok(())
-    }
-
-    fn on_mail(&mut self, now: Nanos, mail: Mail) -> Result<(), OpError> {
-        match mail {
-            Mail::Written { id, result } => self.on_snapshot_event(now, SnapshotEvent::WriteDone { id, result }),
-            Mail::Master(message) => self.on_message(now, message),
-        }
-    }
-
-    fn on_message(&mut self, now: Nanos, message: ToTask) -> Result<(), OpError> {
-        match message {
-            ToTask::Trigger(barrier) => {
-                self.newest_seen = self.newest_seen.max(barrier.id);
-                self.on_barrier_event(now, BarrierEvent::Triggered(barrier))
-            }
-            ToTask::Aborted { id, oldest_pending } => {
-                self.on_barrier_event(now, BarrierEvent::Aborted { id, oldest_pending })?;
-                self.on_snapshot_event(now, SnapshotEvent::Aborted { id, oldest_pending })
-            }
-            ToTask::Completed { id, oldest_pending } => {
-                self.on_barrier_event(now, BarrierEvent::OldestPending(oldest_pending))?;
-                self.on_snapshot_event(now, SnapshotEvent::Completed { id, oldest_pending })?;
-                self.held_splits.retain(|h| h.after >= id);
-                if self.finished_acks.contains(&id) {
-                    self.may_finish = true;
-                }
-                Ok(())
-            }
-            ToTask::Resume { id } => {
-                if self.paused.is_some_and(|p| p <= id) {
-                    self.paused = None;
-                    if let Some(source) = self.body.source() {
-                        source.resume();
-                    }
-                }
-                Ok(())
-            }
-            ToTask::Reoffer => {
-                let held = self.held_splits.clone();
-                self.outbox.send(FromTask::StillRunning { newest_seen: self.newest_seen, held });
-                self.on_snapshot_event(now, SnapshotEvent::Reoffer)?;
-                if self.ended.is_some() && self.settings.awaits_last_checkpoint {
-                    self.outbox.send(FromTask::AwaitingLastCheckpoint);
-                }
-                Ok(())
-            }
-            ToTask::AssignSplits { uid, splits } => {
-                if !self.cuts.is_empty() {
-                    self.held_mail.push_back(ToTask::AssignSplits { uid, splits });
-                    return Ok(());
-                }
-                if let Some(source) = self.body.source()
-                    && *source.uid() == uid
-                {
-                    source.assign(&splits)?;
-                    self.held_splits.push(HeldSplits { uid, after: self.last_cut, splits });
-                }
-                Ok(())
-            }
-            ToTask::NoMoreSplits { uid } => {
-                if let Some(source) = self.body.source()
-                    && *source.uid() == uid
-                {
-                    source.no_more_splits();
-                }
-                Ok(())
-            }
-            ToTask::Stop { drain } => {
-                if let Some(source) = self.body.source() {
-                    source.stop(drain);
-                }
-                Ok(())
-            }
-            ToTask::Cancel => {
-                self.metrics.set_status(TaskStatus::Canceled);
-                self.over = Some(Step::Finished);
-                Ok(())
-            }
-        }
-    }
-
-    fn read_announcements(&mut self, now: Nanos) -> Result<(), OpError> {
-        let mut events = std::mem::take(&mut self.events);
-        self.body.announcements(now, &mut events);
-        for event in events.drain(..) {
-            if let BarrierEvent::Announced(_, barrier) = &event {
-                self.newest_seen = self.newest_seen.max(barrier.id);
-            }
-            self.on_barrier_event(now, event)?;
-        }
-        self.events = events;
-        Ok(())
-    }
-
-    fn expire_timeouts(&mut self, now: Nanos) -> Result<(), OpError> {
-        while let Some(at) = self.timeouts.iter().position(|(at, _)| *at <= now) {
-            let (_, id) = self.timeouts.swap_remove(at);
-            self.on_barrier_event(now, BarrierEvent::AlignmentTimeout(id))?;
-        }
-        if self.snapshots.next_tick() <= now {
-            self.on_snapshot_event(now, SnapshotEvent::Tick)?;
-        }
-        if let Some(asked) = self.ended
-            && !self.may_finish
-            && self.settings.awaits_last_checkpoint
-            && asked + ASK_AGAIN <= now
-        {
-            self.ended = Some(now);
-            self.outbox.send(FromTask::AwaitingLastCheckpoint);
-        }
-        Ok(())
-    }
-
-    pub(super) fn on_barrier_event(&mut self, now: Nanos, event: BarrierEvent) -> Result<(), OpError> {
-        let mut actions = Vec::new();
-        self.handler.on_event(now, event, &mut actions);
-        for action in actions {
-            match action {
-                BarrierAction::Block(c) => self.body.block(c),
-                BarrierAction::Release(c) => self.body.release(c),
-                BarrierAction::BeginCapture(id, c) => self.body.begin_capture(id, c),
-                BarrierAction::Overtake(id, c) => self.body.overtake(id, c),
-                BarrierAction::CaptureRest(id, c) => self.body.capture_rest(id, c),
-                BarrierAction::EndCapture(id, c) => self.body.end_capture(id, c),
-                BarrierAction::DropCaptures(id) => self.body.drop_captures(id),
-                BarrierAction::ArmTimeout(id, after) => self.timeouts.push((now + after, id)),
-                BarrierAction::Cut(cut) => {
-                    self.timeouts.retain(|(_, id)| *id != cut.barrier.id);
-                    self.open.entry(cut.barrier.id).or_default().cut = Some(cut.clone());
-                    self.on_snapshot_event(now, SnapshotEvent::Begin(cut))?;
-                }
-                BarrierAction::AllBarriersIn(id) => {
-                    let captured = self.body.take_captures(id);
-                    if let Some(open) = self.open.get_mut(&id) {
-                        open.captured = captured;
-                    }
-                    self.on_snapshot_event(now, SnapshotEvent::PartDone(id))?;
-                }
-                BarrierAction::ForwardCancel(id) => self.body.chain().control(Control::Cancel(id), now),
-                BarrierAction::Decline { id, reason, detail } => {
-                    self.timeouts.retain(|(_, of)| *of != id);
-                    self.on_snapshot_event(now, SnapshotEvent::Declined { id, reason, detail })?;
-                }
-            }
-        }
-        Ok(())
-    }
-
-    pub(super) fn on_snapshot_event(&mut self, now: Nanos, event: SnapshotEvent) -> Result<(), OpError> {
-        let mut actions = Vec::new();
-        self.snapshots.on_event(now, event, &mut actions);
-        for action in actions {
-            match action {
-                SnapshotAction::Proceed(barrier) => self.proceed(now, barrier),
-                SnapshotAction::ForwardCancel(id) => self.body.chain().control(Control::Cancel(id), now),
-                SnapshotAction::StartWrite(id) => self.start_write(id),
-                SnapshotAction::CancelWrite(id) => {
-                    if let Some(open) = self.open.get(&id) {
-                        open.cancelled.store(true, Ordering::Release);
-                    }
-                }
-                SnapshotAction::Acknowledge { id, snapshot, stats } => {
-                    if snapshot.finished {
-                        self.finished_acks.insert(id);
-                        self.final_sections = Some(snapshot.clone());
-                    }
-                    self.outbox.send(FromTask::Acknowledged { id, snapshot, stats });
-                }
-                SnapshotAction::Decline { id, reason, detail } => {
-                    self.outbox.send(FromTask::Declined { id, reason, detail });
-                }
-                SnapshotAction::DeleteFiles { files, .. } => self.io.delete(files),
-                SnapshotAction::Settle(id, outcome) => self.settle(id, outcome)?,
-            }
-        }
-        Ok(())
-    }
-
-    fn settle(&mut self, id: CheckpointId, outcome: SnapshotOutcome) -> Result<(), OpError> {
-        self.cuts.retain(|c| c.barrier.id != id);
-        if let Some(open) = self.open.remove(&id) {
-            open.cancelled.store(true, Ordering::Release);
-        }
-        let outcome = match outcome {
-            SnapshotOutcome::Completed => Outcome::Completed,
-            SnapshotOutcome::Aborted | SnapshotOutcome::Unknown => {
-                self.body.drop_captures(id);
-                Outcome::Aborted
-            }
-        };
-        self.finished_acks.retain(|f| *f >= id);
-        self.body.chain().visit(&mut |node| node.decided(id, outcome))
-    }
-
-    fn request_split(&mut self) {
-        if let Some(source) = self.body.source()
-            && source.wants_split()
-        {
-            let uid = source.uid().clone();
-            self.outbox.send(FromTask::RequestSplit { uid });
-        }
-    }
-
-    fn on_ended(&mut self) {
-        let now = self.clock.now();
-        self.body.chain().control(Control::Flush, now);
-        self.metrics.set_status(TaskStatus::Ended);
-        self.ended = Some(now);
-        // A job that is being stopped to go on later has its last checkpoint already, and must not get one that
-        // says that everything is over.
-        if self.settings.awaits_last_checkpoint && self.body.ends_for_good() {
-            self.outbox.send(FromTask::AwaitingLastCheckpoint);
-        } else {
-            self.may_finish = true;
-        }
-    }
-
-    /// Whether all input has ended; snapshots taken from then on say so.
-    pub(super) fn has_ended(&self) -> bool {
-        self.ended.is_some()
-    }
-
-    /// Pauses at a cut: for a quiesced snapshot, or because the job is being stopped with it.
-    pub(super) fn pause(&mut self, id: CheckpointId) {
-        self.paused = Some(id);
-        if let Some(source) = self.body.source() {
-            source.pause();
-        }
-    }
-
-    /// Ends when everything is said. What a later checkpoint shows of this subtask is what fits into `_metadata`;
-    /// state in files goes when the checkpoint that wrote it is retired.
-    fn try_finish(&mut self) -> bool {
-        if !self.may_finish || self.ended.is_none() || self.snapshots.is_busy() || !self.cuts.is_empty() {
-            return false;
-        }
-        let mut snapshot = self.final_sections.take().unwrap_or(SubtaskSnapshot {
-            subtask: self.id,
-            sections: Vec::new(),
-            finished: true,
-        });
-        snapshot.sections.retain(|s| matches!(s.location, Location::Inline(_)));
-        self.metrics.set_status(TaskStatus::Finished);
-        self.outbox.send(FromTask::Finished { snapshot, newest_seen: self.newest_seen });
-        self.over = Some(Step::Finished);
-        true
-    }
 }
 
 impl OpenSnapshot {

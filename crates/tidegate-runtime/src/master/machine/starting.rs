@@ -1,0 +1,182 @@
+//! From a claim to running tasks.
+
+use std::sync::Arc;
+
+use tidegate_protocol::coordinator::{
+    Claim, Coordinator, CoordinatorEvent, Identity, NewestComplete, RestoredFrom, StartMode,
+};
+use tidegate_protocol::message::FromTask;
+use tidegate_protocol::restart::RestartDecision;
+use tidegate_types::{AttemptNumber, CheckpointId, Generation};
+
+use crate::error::chain_of;
+use crate::graph::Attempt;
+
+use super::super::attempt::Enumerators;
+use super::super::env::{ClaimedStore, CommitFailure, IoReply, IoRequest, MasterEnv, Report};
+use super::super::error::JobError;
+use super::super::io::COMMIT_AGAIN;
+use super::super::restore::{RestoreChecks, restore_plan};
+use super::super::status::JobState;
+use super::{JobMaster, JobOutcome, Phase};
+
+impl JobMaster {
+    pub(super) fn on_reply(&mut self, env: &mut dyn MasterEnv, reply: IoReply) {
+        match reply {
+            IoReply::Claimed(Ok(claimed)) => self.on_claimed(env, *claimed),
+            IoReply::Claimed(Err(error)) => self.on_claim_failed(env, error),
+            IoReply::Settled(Ok(())) => self.start_attempt(env),
+            IoReply::Settled(Err((uid, error))) => {
+                let reason = chain_of(&*error);
+                self.end(env, Err(JobError::Settle { uid: uid.to_string(), reason }));
+            }
+            IoReply::Decided { id, outcome } => {
+                self.tell(env, CoordinatorEvent::DecisionWritten { id, outcome });
+            }
+            IoReply::Copied { id, result: Ok(path) } => {
+                self.tell(env, CoordinatorEvent::SavepointCopied { id, path });
+            }
+            IoReply::Copied { id, result: Err(error) } => {
+                self.tell(env, CoordinatorEvent::SavepointCopyFailed { id, error });
+            }
+            IoReply::Committed { id, result: Ok(()) } => self.tell(env, CoordinatorEvent::Committed { id }),
+            IoReply::Committed { id, result: Err(CommitFailure { uid, error, committables }) } => {
+                env.report(Report::Warning(format!(
+                    "sink `{uid}` could not commit checkpoint {id}: {error}. It is tried again"
+                )));
+                self.commit_again = Some((env.now() + COMMIT_AGAIN, id, committables));
+            }
+            IoReply::Swept { warnings } => {
+                warnings.into_iter().for_each(|w| env.report(Report::Warning(w)));
+                self.sweeping = false;
+                if std::mem::take(&mut self.sweep_again) {
+                    self.sweep(env);
+                }
+            }
+            IoReply::Closed(result) => {
+                if let Err(error) = result {
+                    env.report(Report::Warning(format!("the job's checkpoints could not be deleted: {error}")));
+                }
+                self.closing = false;
+                if self.phase == Phase::Closing {
+                    self.end(env, Ok(JobOutcome::Canceled));
+                }
+            }
+        }
+    }
+
+    /// A store that is away for a moment costs a restart like any other failure; at the start it is an error.
+    pub(super) fn on_claim_failed(&mut self, env: &mut dyn MasterEnv, error: tidegate_storage::StorageError) {
+        let again = self.attempt.number > AttemptNumber(0)
+            && !self.cancelled
+            && error.kind() == tidegate_storage::ErrorKind::Retry;
+        if again && let RestartDecision::Restart { after } = self.parts.restart.on_failure(env.now()) {
+            env.report(Report::Failure { subtask: None, error: chain_of(&error) });
+            self.restarts += 1;
+            self.phase = Phase::Waiting(env.now() + after);
+        } else {
+            self.end(env, Err(JobError::Store(error)));
+        }
+    }
+
+    pub(super) fn on_claimed(&mut self, env: &mut dyn MasterEnv, claimed: ClaimedStore) {
+        if self.cancelled {
+            return self.end(env, Ok(JobOutcome::Canceled));
+        }
+        let first = self.attempt.number == AttemptNumber(0);
+        let restored = claimed.snapshot.as_ref().map(|s| RestoredFrom {
+            id: s.id(),
+            is_savepoint: s.metadata().kind.is_savepoint(),
+            path: Some(s.location().to_owned()),
+        });
+        self.claim = Claim {
+            newest: claimed.newest.map(|(id, kind)| NewestComplete { id, kind }),
+            retained: claimed.retained,
+            next_id: claimed.next_id,
+            highest_used: self.highest_used,
+            restored,
+        };
+        let lineage = claimed.snapshot.as_ref().map_or(0, |s| s.metadata().lineage.0);
+        let older = match (&claimed.snapshot, claimed.newest) {
+            (Some(s), Some((newest, _))) => s.id() < newest,
+            (None, Some(_)) => true,
+            (_, None) => false,
+        };
+        self.attempt = Attempt {
+            number: AttemptNumber(self.attempt.number.0 + 1),
+            epoch: claimed.epoch,
+            // A new line of output is named after the leadership that began it, so no two share a name.
+            lineage: if first && older && (self.parts.new_lineage || claimed.snapshot.is_none()) {
+                claimed.epoch.0
+            } else {
+                lineage
+            },
+            generation: Generation(u32::try_from(claimed.epoch.0).unwrap_or(u32::MAX)),
+        };
+        if let Some(snapshot) = &claimed.snapshot {
+            let metadata = snapshot.metadata();
+            if metadata.operators.iter().all(|o| o.finished == tidegate_storage::Finished::Fully) {
+                let id = snapshot.id();
+                return self.end(env, Ok(JobOutcome::AlreadyFinished(id)));
+            }
+            let newest = claimed.newest.map(|(id, _)| id).filter(|_| first);
+            let checks = RestoreChecks { newest, new_lineage: self.parts.new_lineage };
+            if let Err(error) = restore_plan(snapshot, &self.parts.graph, checks, &self.parts.executor) {
+                return self.end(env, Err(error));
+            }
+        }
+        self.snapshot.clone_from(&claimed.snapshot);
+        self.phase = Phase::Settling;
+        env.request(IoRequest::Settle { snapshot: claimed.snapshot, attempt: self.attempt });
+    }
+
+    /// Sinks agree with the snapshot: tasks may start.
+    pub(super) fn start_attempt(&mut self, env: &mut dyn MasterEnv) {
+        if self.cancelled {
+            return self.end(env, Ok(JobOutcome::Canceled));
+        }
+        self.sweep(env);
+        let graph = self.parts.graph.clone();
+        match Enumerators::make(&graph, self.snapshot.as_deref(), &self.parts.executor) {
+            Ok(enumerators) => self.enumerators = enumerators,
+            Err(error) => return self.fail(env, None, &chain_of(&error), true, error),
+        }
+        let restore = match &self.snapshot {
+            None => None,
+            Some(snapshot) => {
+                let checks = RestoreChecks { newest: None, new_lineage: true };
+                match restore_plan(snapshot, &graph, checks, &self.parts.executor) {
+                    Ok(plan) => Some(Arc::new(plan)),
+                    Err(error) => return self.end(env, Err(error)),
+                }
+            }
+        };
+        let plan = graph.plan().expect("a built graph has a valid plan");
+        self.alive = plan.subtasks().collect();
+        let identity = Identity {
+            job: graph.job.clone(),
+            epoch: self.attempt.epoch,
+            attempt: self.attempt.number,
+        };
+        let settings = self.parts.checkpoints.clone();
+        let history = self.history.take();
+        self.coordinator = Some(Coordinator::new(settings, plan, identity, StartMode::Deploy, history));
+        self.phase = Phase::Running;
+        env.report(Report::Attempt(self.attempt));
+        env.report(Report::State(JobState::Running));
+        self.tell(env, CoordinatorEvent::Claimed(self.claim.clone()));
+        match env.deploy(self.attempt, restore) {
+            Ok(finished) => {
+                for (subtask, snapshot) in finished {
+                    self.alive.remove(&subtask);
+                    self.to_coordinator(env, subtask, FromTask::Running);
+                    self.to_coordinator(env, subtask, FromTask::Finished { snapshot, newest_seen: CheckpointId(0) });
+                }
+            }
+            Err(error) => {
+                self.alive.clear();
+                self.fail(env, None, &chain_of(&*error), false, JobError::Deploy(error));
+            }
+        }
+    }
+}

@@ -1,0 +1,127 @@
+//! What a task does with its mail.
+
+use tidegate_protocol::barrier::BarrierEvent;
+use tidegate_protocol::message::{FromTask, HeldSplits, ToTask};
+use tidegate_protocol::subtask::SnapshotEvent;
+use tidegate_types::Nanos;
+
+use crate::error::OpError;
+
+use super::super::mailbox::Mail;
+use super::super::metrics::TaskStatus;
+use super::{MAILS_PER_STEP, Step, Task};
+
+impl Task {
+    pub(super) fn read_mail(&mut self, now: Nanos) -> Result<(), OpError> {
+        for _ in 0..MAILS_PER_STEP {
+            if !self.cuts.is_empty() && self.body.source().is_some() {
+                // What is assigned behind a trigger must not get into its cut.
+                let Some(mail) = self.mailbox.next_urgent() else { return Ok(()) };
+                self.on_mail(now, mail)?;
+                continue;
+            }
+            let mail = match self.held_mail.pop_front() {
+                Some(held) => Mail::Master(held),
+                None => match self.mailbox.next() {
+                    Some(mail) => mail,
+                    None => return Ok(()),
+                },
+            };
+            self.on_mail(now, mail)?;
+            if self.over.is_some() {
+                return Ok(());
+            }
+        }
+        // More is there: this step must not sleep.
+        self.signal.wake();
+        Ok(())
+    }
+
+    pub(super) fn on_mail(&mut self, now: Nanos, mail: Mail) -> Result<(), OpError> {
+        match mail {
+            Mail::Written { id, result } => self.on_snapshot_event(now, SnapshotEvent::WriteDone { id, result }),
+            Mail::Master(message) => self.on_message(now, message),
+        }
+    }
+
+    pub(super) fn on_message(&mut self, now: Nanos, message: ToTask) -> Result<(), OpError> {
+        match message {
+            ToTask::Trigger(barrier) => {
+                self.newest_seen = self.newest_seen.max(barrier.id);
+                self.on_barrier_event(now, BarrierEvent::Triggered(barrier))
+            }
+            ToTask::Aborted { id, oldest_pending } => {
+                self.on_barrier_event(now, BarrierEvent::Aborted { id, oldest_pending })?;
+                self.on_snapshot_event(now, SnapshotEvent::Aborted { id, oldest_pending })
+            }
+            ToTask::Completed { id, oldest_pending } => {
+                self.on_barrier_event(now, BarrierEvent::OldestPending(oldest_pending))?;
+                self.on_snapshot_event(now, SnapshotEvent::Completed { id, oldest_pending })?;
+                self.held_splits.retain(|h| h.after >= id);
+                if self.finished_acks.contains(&id) {
+                    self.may_finish = true;
+                }
+                Ok(())
+            }
+            ToTask::Resume { id } => {
+                if self.paused.is_some_and(|p| p <= id) {
+                    self.paused = None;
+                    if let Some(source) = self.body.source() {
+                        source.resume();
+                    }
+                }
+                Ok(())
+            }
+            ToTask::Reoffer => {
+                let held = self.held_splits.clone();
+                self.outbox.send(FromTask::StillRunning { newest_seen: self.newest_seen, held });
+                self.on_snapshot_event(now, SnapshotEvent::Reoffer)?;
+                if self.ended.is_some() && self.settings.awaits_last_checkpoint {
+                    self.outbox.send(FromTask::AwaitingLastCheckpoint);
+                }
+                Ok(())
+            }
+            ToTask::AssignSplits { uid, splits } => {
+                if !self.cuts.is_empty() {
+                    self.held_mail.push_back(ToTask::AssignSplits { uid, splits });
+                    return Ok(());
+                }
+                if let Some(source) = self.body.source()
+                    && *source.uid() == uid
+                {
+                    source.assign(&splits)?;
+                    self.held_splits.push(HeldSplits { uid, after: self.last_cut, splits });
+                }
+                Ok(())
+            }
+            ToTask::NoMoreSplits { uid } => {
+                if let Some(source) = self.body.source()
+                    && *source.uid() == uid
+                {
+                    source.no_more_splits();
+                }
+                Ok(())
+            }
+            ToTask::Stop { drain } => {
+                if let Some(source) = self.body.source() {
+                    source.stop(drain);
+                }
+                Ok(())
+            }
+            ToTask::Cancel => {
+                self.metrics.set_status(TaskStatus::Canceled);
+                self.over = Some(Step::Finished);
+                Ok(())
+            }
+        }
+    }
+
+    pub(super) fn request_split(&mut self) {
+        if let Some(source) = self.body.source()
+            && source.wants_split()
+        {
+            let uid = source.uid().clone();
+            self.outbox.send(FromTask::RequestSplit { uid });
+        }
+    }
+}

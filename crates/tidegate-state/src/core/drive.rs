@@ -62,7 +62,7 @@ impl<K: Key, C: Cell> Core<K, C> {
     }
 
     fn sweep_blocks(&mut self, lap: &mut Lap, more: &mut dyn FnMut() -> bool) -> Progress {
-        let mut passed = 0;
+        let mut passed = 0u32;
         while let Some(position) = lap.at {
             let (home, next) = self.table.step(position);
             let mut look = home.epoch != self.cuts.epoch();

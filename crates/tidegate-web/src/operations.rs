@@ -1,0 +1,94 @@
+//! Operations that outlive the request that began them: savepoints, stops and checkpoints, by trigger id.
+//!
+//! Owns: what became of each, with a bound on how many are remembered. Does not own: carrying them out (the job), and
+//! what they look like in JSON (`handlers::commands`).
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tidegate_types::JobId;
+
+use crate::ids::TriggerId;
+use crate::jobs::Answer;
+
+/// How many operations are remembered. A job has at most 32 requests waiting, so the oldest that are forgotten ended
+/// long ago.
+pub(crate) const LIMIT: usize = 512;
+
+/// Which path an operation is asked about on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Kind {
+    /// `/savepoints/…`; stops with a savepoint too, as in Flink.
+    Savepoint,
+    /// `/checkpoints/…`
+    Checkpoint,
+}
+
+impl Kind {
+    /// For messages.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Savepoint => "savepoint",
+            Self::Checkpoint => "checkpoint",
+        }
+    }
+}
+
+/// Names an operation.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Key {
+    pub(crate) job: JobId,
+    pub(crate) kind: Kind,
+    pub(crate) trigger: TriggerId,
+}
+
+/// What came of the wish to begin an operation.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Begun {
+    /// It is new: carry it out.
+    New,
+    /// The client asked before; that one stands.
+    Already,
+    /// All remembered ones are in progress.
+    Full,
+}
+
+/// All operations that are remembered.
+#[derive(Debug, Default)]
+pub(crate) struct Operations {
+    by_key: BTreeMap<Key, Option<Answer>>,
+    /// Oldest first.
+    order: VecDeque<Key>,
+}
+
+impl Operations {
+    /// Remembers a new operation, if need be in place of the oldest one that has ended.
+    pub(crate) fn begin(&mut self, key: Key) -> Begun {
+        if self.by_key.contains_key(&key) {
+            return Begun::Already;
+        }
+        if self.by_key.len() >= LIMIT {
+            let ended = |key: &Key| self.by_key.get(key).is_some_and(Option::is_some);
+            let Some(oldest) = self.order.iter().position(ended) else {
+                return Begun::Full;
+            };
+            if let Some(key) = self.order.remove(oldest) {
+                self.by_key.remove(&key);
+            }
+        }
+        self.order.push_back(key.clone());
+        self.by_key.insert(key, None);
+        Begun::New
+    }
+
+    /// Notes how an operation ended.
+    pub(crate) fn end(&mut self, key: &Key, answer: Answer) {
+        if let Some(entry) = self.by_key.get_mut(key) {
+            *entry = Some(answer);
+        }
+    }
+
+    /// How an operation stands: `None` if it isn't known, `Some(None)` while it is in progress.
+    pub(crate) fn get(&self, key: &Key) -> Option<Option<&Answer>> {
+        self.by_key.get(key).map(Option::as_ref)
+    }
+}

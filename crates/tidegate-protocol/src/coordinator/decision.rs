@@ -32,11 +32,18 @@ use super::{Coordinator, Phase};
 /// waits for it.
 pub(super) const ABORT_RETRY: Duration = Duration::from_secs(1);
 
+/// How much longer than the timeout a ready checkpoint waits for its turn: for `aborted` to be written for one that
+/// expired before it, even if that takes two tries.
+pub(super) const TURN_GRACE: Duration = Duration::from_secs(2);
+
 impl Coordinator {
     /// Everything of a checkpoint is there: older ones that aren't are given up, and its turn is awaited.
     pub(super) fn ready(&mut self, id: CheckpointId, parts: Parts) {
         let pending = self.undecided.get_mut(&id).expect("it has just become ready");
         pending.stage = Stage::AwaitingTurn(parts);
+        // It has kept its time. A savepoint before it may have as much again to run, and a commit or the store must not
+        // hold it for ever.
+        pending.expires_at = self.now + self.settings.timeout + TURN_GRACE;
         self.trace(Some(id), || TraceStep::AwaitingTurn);
         let older = self.undecided.range(..id).map(|(_, pending)| pending);
         let subsumed: Vec<_> = older

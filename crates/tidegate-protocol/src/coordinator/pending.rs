@@ -123,7 +123,7 @@ pub(super) struct Pending {
     pub(super) mode: SnapshotMode,
     pub(super) base: Option<CheckpointId>,
     pub(super) triggered_at: Nanos,
-    /// When it is given up, unless its decision is being written by then.
+    /// When it is given up, unless it is ready by then; and once it is, when it has waited for its turn too long.
     pub(super) expires_at: Nanos,
     /// When a job at rest must go on.
     pub(super) quiesce_until: Option<Nanos>,

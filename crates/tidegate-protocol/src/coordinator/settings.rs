@@ -15,8 +15,8 @@ pub struct CoordinatorSettings {
     /// Time between the starts of two periodic checkpoints; `None` takes none (savepoints, requested checkpoints
     /// and a last one still work). `execution.checkpointing.interval`
     pub interval: Option<Duration>,
-    /// From the trigger until a checkpoint that isn't ready to be decided is given up.
-    /// `execution.checkpointing.timeout`
+    /// From the trigger until a checkpoint that isn't ready to be decided is given up; and as long again for one that
+    /// is, but can't be (an earlier commit isn't done, the store refuses). `execution.checkpointing.timeout`
     pub timeout: Duration,
     /// From the completion of a checkpoint until a periodic one may start.
     /// `execution.checkpointing.min-pause`

@@ -178,7 +178,13 @@ fn one_that_waits_for_its_turn_expires_too_and_says_for_what() {
         None,
         "what checkpoint 1 lists is not committed yet",
     );
-    assert_eq!(rig.after(500), [write_aborted(record)]);
+    assert_eq!(rig.after(2499), []);
+    let actions = rig.after(1);
+    assert_eq!(
+        actions,
+        [snapshot_enumerators(3), write_aborted(record)],
+        "as long again, and a little more"
+    );
 }
 
 #[test]

@@ -197,3 +197,36 @@ fn a_checkpoint_that_is_ready_first_waits_for_it() {
         }]
     ));
 }
+
+#[test]
+fn a_checkpoint_that_waits_for_a_stuck_savepoint_outlives_it() {
+    let settings = CoordinatorSettings {
+        max_concurrent: 2,
+        timeout: ms(2000),
+        ..every_second()
+    };
+    let mut rig = Rig::running(settings, pair());
+    rig.request(1, Request::Savepoint(order()));
+    rig.enumerators(1);
+    rig.request(2, Request::Checkpoint { full: false });
+    rig.enumerators(2);
+    rig.after(1000);
+    rig.ack_all(2);
+    let actions = rig.after(1000);
+    assert!(
+        actions
+            .iter()
+            .any(|action| matches!(action, CoordinatorAction::WriteDecision { .. }))
+    );
+    let actions = rig.aborted_stands(1);
+    assert!(
+        matches!(
+            actions.last(),
+            Some(CoordinatorAction::WriteDecision {
+                id: CheckpointId(2),
+                ..
+            })
+        ),
+        "{actions:?}"
+    );
+}

@@ -139,7 +139,9 @@ impl JobStore {
         loop {
             let at = object.header.id;
             if object.complete().is_some() {
+                // It is visible; its writer may have died before it was durable.
                 self.dir.sync_local(CLAIM, &layout::checkpoint_dir(at))?;
+                self.dir.sync_local(CLAIM, "")?;
                 return Ok(Newest::Complete(Box::new(object)));
             }
             // Strictly lower each time, so this ends; one step unless a person has deleted something.

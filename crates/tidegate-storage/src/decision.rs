@@ -80,8 +80,8 @@ impl JobStore {
         let bytes = object
             .encode()
             .map_err(|problem| self.problem(DECIDE, &path, problem))?;
-        if object.complete().is_some() {
-            self.sync_checkpoint_dir(id)?;
+        if let Some(metadata) = object.complete() {
+            self.sync_directories(metadata)?;
         }
         match self.write_decision(DECIDE, id, &bytes).await? {
             Written::Mine => {
@@ -165,13 +165,12 @@ impl JobStore {
         }
     }
 
-    /// Makes `chk-<n>` itself durable if subtasks wrote there: of a directory that one writer has just made,
-    /// another one's sync covers the entries in it, not its own entry in the job's directory.
-    fn sync_checkpoint_dir(&self, id: CheckpointId) -> Result<(), StorageError> {
-        if self
-            .dir
-            .local_file(&layout::checkpoint_dir(id))
-            .is_some_and(|dir| dir.exists())
+    /// Makes the directories themselves durable in which subtasks wrote: of one that another writer has just made, a
+    /// writer's sync covers the entries in it, not its own entry in the job's directory.
+    fn sync_directories(&self, metadata: &CheckpointMetadata) -> Result<(), StorageError> {
+        if metadata
+            .sections()
+            .any(|section| matches!(section.location, Location::File { .. }))
         {
             self.dir.sync_local(DECIDE, "")?;
         }

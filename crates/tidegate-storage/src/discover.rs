@@ -145,6 +145,23 @@ impl Snapshot {
 }
 
 impl CheckpointStore {
+    /// [`open_snapshot`], with a location inside this store found in it: savepoints of an in-memory store can be
+    /// opened no other way.
+    ///
+    /// # Errors
+    /// As [`open_snapshot`].
+    pub async fn open_snapshot(&self, location: &str) -> Result<Snapshot, StorageError> {
+        match location.strip_prefix(self.root().url()) {
+            Some(below) if self.root().local_path().is_none() => {
+                let segments = strip_metadata(below)
+                    .split('/')
+                    .filter(|segment| !segment.is_empty());
+                snapshot_at(segments.fold(self.root().clone(), |dir, segment| dir.child(segment))).await
+            }
+            _ => open_snapshot(location).await,
+        }
+    }
+
     /// The jobs that have a directory here, in the order of their directories' names.
     ///
     /// # Errors
@@ -253,12 +270,19 @@ fn summary(decision: &Decision) -> DecisionSummary {
 /// [`Problem::Corrupt`], [`Problem::BadLocation`], the store's. Whose job it is the caller compares
 /// ([`Snapshot::expect_job`]).
 pub async fn open_snapshot(location: &str) -> Result<Snapshot, StorageError> {
-    let trimmed = location.trim_end_matches('/');
-    let dir = trimmed
-        .strip_suffix(METADATA)
-        .and_then(|rest| rest.strip_suffix('/'))
-        .unwrap_or(trimmed);
-    snapshot_at(StoreDir::open(dir)?).await
+    snapshot_at(StoreDir::open(strip_metadata(location))?).await
+}
+
+/// The directory that a path means: itself, or the one in which a named `_metadata` stands.
+pub(crate) fn strip_metadata(path: &str) -> &str {
+    match path.trim_end_matches('/') {
+        "" => path,
+        METADATA => ".",
+        trimmed => trimmed
+            .strip_suffix(METADATA)
+            .and_then(|rest| rest.strip_suffix('/'))
+            .unwrap_or(trimmed),
+    }
 }
 
 /// The same for a directory that is open already.

@@ -12,7 +12,7 @@ use tidegate_types::snapshot::{Location, Section, SectionBytes, SectionHead};
 
 use crate::dir::StoreDir;
 use crate::error::{Problem, StorageError};
-use crate::layout::StateFileName;
+use crate::layout::{self, Entry, StateFileName};
 use crate::metadata::CheckpointMetadata;
 use crate::store::JobStore;
 use crate::unique::put_unique;
@@ -29,6 +29,7 @@ pub const HEADER_BYTES: u64 = 16;
 const PART_BYTES: u64 = 16 << 20;
 
 const WRITE: &str = "write state";
+const DISCARD: &str = "discard state";
 
 /// In which directory a state file stands.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -61,7 +62,7 @@ impl WrittenState {
     /// The store's. A sweep deletes the file if this doesn't.
     pub async fn discard(self, store: &JobStore) -> Result<(), StorageError> {
         match self.path {
-            Some(path) => store.dir.delete("discard state", &path).await,
+            Some(path) => store.delete_unacknowledged(&path).await,
             None => Ok(()),
         }
     }
@@ -83,12 +84,20 @@ pub struct StateFileWriter {
 }
 
 impl JobStore {
-    /// Deletes a state file that was never acknowledged, by the path that [`WrittenState::path`] gave.
+    /// Deletes a state file that was never acknowledged, by the path that [`WrittenState::path`] gave. After its
+    /// acknowledgement was sent the file is the coordinator's, and this must not be called.
     ///
     /// # Errors
-    /// The store's. A sweep deletes the file if this doesn't.
+    /// The store's, and a sweep deletes the file if this doesn't; [`Problem::Bug`] for a path of no state file.
     pub async fn delete_unacknowledged(&self, path: &str) -> Result<(), StorageError> {
-        self.dir.delete("discard state", path).await
+        match layout::parse(path) {
+            Entry::State { .. } | Entry::Shared(_) => self.dir.delete(DISCARD, path).await,
+            _ => Err(StorageError::bug(
+                DISCARD,
+                self.dir.describe(path),
+                "only a state file may be discarded",
+            )),
+        }
     }
 
     /// Begins the state file `name`. With at most `inline_threshold_bytes` in all sections no file is written.

@@ -11,7 +11,7 @@ use tidegate_types::snapshot::{Location, Section};
 use tidegate_types::{CheckpointId, JobId, OperatorUid};
 
 use crate::dir::StoreDir;
-use crate::discover::{Snapshot, snapshot_at};
+use crate::discover::{Snapshot, snapshot_at, strip_metadata};
 use crate::error::{ErrorKind, Problem, StorageError};
 use crate::layout::{self, Entry, METADATA};
 use crate::metadata::{DecisionObject, MAX_BYTES};
@@ -107,12 +107,7 @@ impl From<&StorageError> for VerifyProblem {
 /// # Errors
 /// What keeps it from being opened at all; the store's on listing. Damage is in the report.
 pub async fn verify(location: &str) -> Result<VerifyReport, StorageError> {
-    let trimmed = location.trim_end_matches('/');
-    let dir = trimmed
-        .strip_suffix(METADATA)
-        .and_then(|rest| rest.strip_suffix('/'))
-        .unwrap_or(trimmed);
-    verify_at(StoreDir::open(dir)?).await
+    verify_at(StoreDir::open(strip_metadata(location))?).await
 }
 
 /// The same for a directory that is open already.

@@ -322,3 +322,42 @@ fn a_closing_whose_deletions_were_cut_short_is_finished_by_the_next_leader() {
         ["chk-1/_metadata", "chk-3/_metadata", "chk-4/_metadata"]
     );
 }
+
+/// C17: the old coordinator has all acknowledgements of n when it falls asleep; its successor aborts n and deletes
+/// its files. Awake again it can neither complete n nor anything after it, so there is nothing that it may commit.
+#[test]
+fn a_leader_that_wakes_after_its_checkpoint_was_aborted_and_deleted_cannot_complete_it() {
+    let store = memory();
+    let job = job_over(store.clone());
+    let mut old = claim(&job, 1);
+    block_on(complete_next(&job, &mut old.leadership, &[]));
+    let n = old.leadership.next_id();
+    let acknowledged = block_on(write_one(
+        &job,
+        &file_name(n.0, 0, old.leadership.epoch(), 5),
+        Place::Checkpoint,
+        "n",
+    ));
+
+    let mut new = claim(&job, 2);
+    let view = new.leadership.view();
+    assert_eq!(block_on(job.sweep(&mut new.deletes, &view)).unwrap().files, 1);
+    assert_eq!(newest_id(&new), Some(CheckpointId(2)));
+
+    let decision = complete(checkpoint(vec![acknowledged], &[2]));
+    let outcome = block_on(job.decide(&mut old.leadership, n, decision.clone())).unwrap();
+    let Outcome::Other(standing) = outcome else {
+        panic!("{outcome:?}")
+    };
+    assert!(standing.complete().is_none() && standing.header.id == n);
+    for id in [n, n.next()] {
+        let error = block_on(job.decide(&mut old.leadership, id, decision.clone())).unwrap_err();
+        assert_eq!(error.kind(), ErrorKind::Fenced);
+    }
+    assert_eq!(
+        block_on(job.close(&mut old.leadership)).unwrap_err().kind(),
+        ErrorKind::Fenced
+    );
+    let id = block_on(complete_next(&job, &mut new.leadership, &[2]));
+    assert_eq!(id, n.next(), "the successor goes on");
+}

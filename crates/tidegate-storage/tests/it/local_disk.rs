@@ -181,3 +181,53 @@ fn a_job_id_of_any_characters_works_on_disk() {
     jobs.sort();
     assert_eq!(jobs.len(), 8);
 }
+
+/// Inside a tokio context `object_store` moves to the blocking pool; the futures must be `Send` to be spawned.
+#[test]
+fn the_same_works_inside_a_tokio_runtime() {
+    let root = tempfile::tempdir().unwrap();
+    let location = root.path().to_str().unwrap().to_owned();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .build()
+        .unwrap();
+    let life = async move {
+        let job = CheckpointStore::open(&location).unwrap().job(&job_id()).unwrap();
+        let mut claim = job.claim(Nonce(1)).await.unwrap();
+        for _ in 0..2 {
+            complete_next(&job, &mut claim.leadership, &[]).await;
+            let view = claim.leadership.view();
+            let report = job.sweep(&mut claim.deletes, &view).await.unwrap();
+            assert!(report.warnings.is_empty(), "{report:?}");
+        }
+        let name = file_name(4, 0, claim.leadership.epoch(), 9);
+        let large = [piece("sum", "large", vec![7u8; 40 << 20])];
+        let written = job
+            .write_state_file(&name, Place::Checkpoint, 0, large)
+            .await
+            .unwrap();
+        let mut metadata = savepoint(
+            vec![tidegate_types::snapshot::SubtaskSnapshot {
+                subtask: subtask(0),
+                sections: written.sections,
+                finished: false,
+            }],
+            &[3],
+        );
+        let target = StoreDir::create(&format!("{location}/savepoints")).unwrap();
+        let id = CheckpointId(4);
+        let at = job
+            .write_savepoint(&claim.leadership, id, &target, Nonce(3), &mut metadata)
+            .await
+            .unwrap();
+        job.decide(&mut claim.leadership, id, complete(metadata))
+            .await
+            .unwrap();
+        let report = verify(&at).await.unwrap();
+        assert!(report.ok && report.checkpoints[0].bytes == 40 << 20, "{report:?}");
+        let all = job.checkpoints().await.unwrap();
+        assert_eq!(all.len(), 3);
+        open_snapshot(job.dir().url()).await.unwrap().id()
+    };
+    assert_eq!(runtime.block_on(runtime.spawn(life)).unwrap(), CheckpointId(4));
+}

@@ -150,7 +150,7 @@ fn a_savepoints_copy_is_never_deleted_once_its_checkpoint_has_gone() {
     let root = CheckpointStore::over(store.clone(), "memory:///");
     let job = root.job(&job_id()).unwrap();
     let mut claim = block_on(job.claim(Nonce(1))).unwrap();
-    let (_, metadata) = take(&job, &mut claim, root.root());
+    let (location, metadata) = take(&job, &mut claim, root.root());
     block_on(job.decide(&mut claim.leadership, CheckpointId(3), complete(metadata))).unwrap();
     let intent = objects(&store)
         .into_iter()
@@ -159,6 +159,17 @@ fn a_savepoints_copy_is_never_deleted_once_its_checkpoint_has_gone() {
     let intent_bytes = read_raw(&store, &intent);
     block_on(complete_next(&job, &mut claim.leadership, &[]));
     sweep(&job, &mut claim);
+    for path in [
+        location.clone(),
+        format!("{location}/"),
+        format!("{location}/_metadata"),
+    ] {
+        assert_eq!(
+            read_all(&block_on(root.open_snapshot(&path)).unwrap()).unwrap(),
+            ["shared", "own"],
+            "{path}"
+        );
+    }
     // On a disk without synced deletes the intent may come back after a power cut.
     write_raw(&store, &intent, intent_bytes);
     let report = sweep(&job, &mut claim);

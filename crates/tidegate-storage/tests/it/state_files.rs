@@ -184,6 +184,15 @@ fn an_unacknowledged_file_is_discarded_by_its_writer() {
     assert_eq!(objects(&store), [name.in_shared()]);
     block_on(written.discard(&job)).unwrap();
     assert_eq!(objects(&store), [""; 0]);
+    block_on(job.delete_unacknowledged(&name.in_shared())).unwrap();
+    block_on(job.claim(Nonce(1))).unwrap();
+    for path in ["chk-1/_metadata", "leader.lock", "../other/chk-1/_metadata"] {
+        assert_eq!(
+            block_on(job.delete_unacknowledged(path)).unwrap_err().kind(),
+            ErrorKind::Bug
+        );
+    }
+    assert_eq!(objects(&store), ["chk-1/_metadata"]);
 }
 
 #[test]

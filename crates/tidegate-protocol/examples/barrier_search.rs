@@ -1,6 +1,6 @@
 //! Exhausts the barrier handler: every order of events of small tasks, each state once, under the oracle.
 //!
-//! `cargo run --release -p tidegate-protocol --example barrier_search [-- SECTION…]`, sections `a` to `e`, all by
+//! `cargo run --release -p tidegate-protocol --example barrier_search [-- SECTION…]`, sections `a` to `f`, all by
 //! default. Stops at the first violation with the steps that lead to it. Runs on as many threads as there are cores.
 //! FIGURES
 
@@ -29,11 +29,11 @@ const MODES: [Mode; 6] = [A, U, T, L, Q, S];
 
 fn main() {
     let wanted = std::env::args().skip(1).collect::<Vec<_>>();
-    let sections: [(&str, &str, Vec<Setup>); 5] = [
+    let sections: [(&str, &str, Vec<Setup>); 6] = [
         (
             "a",
             "2 channels, 2 checkpoints, everything but late announcements",
-            everything(false),
+            everything(),
         ),
         (
             "b",
@@ -47,13 +47,18 @@ fn main() {
         ),
         (
             "d",
-            "2 channels, 2 checkpoints, late announcements",
-            everything(true),
+            "2 channels, 2 checkpoints, late announcements, no stray messages",
+            late_announcements(),
         ),
         (
             "e",
             "2 channels, 2 checkpoints, with and without records between",
             loose_records(),
+        ),
+        (
+            "f",
+            "2 channels, 3 checkpoints, no stray messages",
+            long_histories(),
         ),
     ];
     let mut total = Figures::default();
@@ -187,14 +192,18 @@ fn pairs(channels: usize, alphabet: Alphabet) -> Vec<Setup> {
     setups
 }
 
-fn everything(late: bool) -> Vec<Setup> {
-    pairs(
-        2,
-        Alphabet {
-            late,
-            ..Alphabet::ALL
-        },
-    )
+fn everything() -> Vec<Setup> {
+    pairs(2, Alphabet::ALL)
+}
+
+fn late_announcements() -> Vec<Setup> {
+    let alphabet = Alphabet {
+        late: true,
+        cancels: Cancels::InPlace,
+        strays: false,
+        ..Alphabet::ALL
+    };
+    pairs(2, alphabet)
 }
 
 fn three_channels() -> Vec<Setup> {
@@ -246,5 +255,33 @@ fn loose_records() -> Vec<Setup> {
             .iter()
             .all(|p| [A, U, L].iter().any(|(_, mode, _)| *mode == p.mode))
     });
+    setups
+}
+
+/// What three checkpoints do to each other when they may also be given up.
+fn long_histories() -> Vec<Setup> {
+    let alphabet = Alphabet {
+        cancels: Cancels::InPlace,
+        strays: false,
+        triggers: false,
+        ..Alphabet::ALL
+    };
+    let mut setups = Vec::new();
+    for kinds in [[Normal, Normal], [Normal, Sealed], [Normal, Feedback]] {
+        for modes in [[U, U, U], [A, A, U], [S, U, U], [A, S, U], [U, A, A], [L, S, U]] {
+            for oldest in [1, 2, 3] {
+                let plans = vec![
+                    plan(modes[0], 1),
+                    plan(modes[1], oldest.min(2)),
+                    plan(modes[2], oldest),
+                ];
+                setups.push(Setup {
+                    kinds: kinds.to_vec(),
+                    plans,
+                    alphabet,
+                });
+            }
+        }
+    }
     setups
 }

@@ -1,12 +1,12 @@
 //! Collections that have outgrown their slot: each lives in blocks of its own.
 //!
 //! A block is preserved whole, so a key with a list of ten megabytes would make the first write to any of its
-//! neighbours after a cut copy ten megabytes. Such a collection is taken out of the table; its slot keeps the number under
-//! which it stands here. It is preserved in parts, each a chunk with the key and some elements, and a block's chunk
-//! holds only the mark that there are parts.
+//! neighbours after a cut copy ten megabytes. Such a collection is taken out of the table; its slot keeps the
+//! number under which it stands here. It is preserved in parts, each a chunk with the key and some elements,
+//! and a block's chunk holds only the mark that there are parts.
 //!
-//! Owns: the numbers, collections that were removed while a cut still wants them, the sweep along all of them. Does
-//! not own: what a part is ([`Big`]: `list` and `map`).
+//! Owns: the numbers, collections that were removed while a cut still wants them, the sweep along all of them.
+//! Does not own: what a part is ([`Big`]: `list` and `map`).
 
 use tidegate_types::codec::{CodecError, Key, encode_as};
 use tidegate_types::key_group::HashRange;
@@ -23,7 +23,8 @@ pub(crate) const LARGE_BYTES: usize = 64 * 1024;
 
 /// A collection in blocks of its own.
 pub(crate) trait Big: Send {
-    /// Preserves the next part that is owed, if any is, beginning anew with each lap. `false` at the end of the lap.
+    /// Preserves the next part that is owed, if any is, beginning anew with each lap. `false` at the end of the
+    /// lap.
     fn sweep_one(&mut self, lap: u32, sink: &mut PartSink<'_>) -> bool;
 
     /// Begins anew even within a lap: a cut may have come since it was swept.
@@ -59,8 +60,8 @@ impl PartSink<'_> {
         self.cuts
     }
 
-    /// Appends a part that was last preserved in `since` to every cut it is owed to. Parts of a key are restored in
-    /// the order of `ordinal`, which is above 0.
+    /// Appends a part that was last preserved in `since` to every cut it is owed to. Parts of a key are
+    /// restored in the order of `ordinal`, which is above 0.
     pub(crate) fn part(
         &mut self,
         since: u32,

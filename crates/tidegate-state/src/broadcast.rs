@@ -12,8 +12,8 @@ use crate::operator::{OperatorState, Share};
 use crate::operator_core::{OperatorCore, undeclared};
 use crate::snapshot::StateSnapshot;
 
-/// A map that is the same in every subtask: Flink's `BroadcastState`. Only elements of a broadcast input may change it,
-/// and by the element alone. Meant to be small: a cut encodes it on the task's thread.
+/// A map that is the same in every subtask: Flink's `BroadcastState`. Only elements of a broadcast input may
+/// change it, and by the element alone. Meant to be small: a cut encodes it on the task's thread.
 pub struct BroadcastState<K: Key, V: Record> {
     core: Option<OperatorCore>,
     map: BigMap<K, V>,

@@ -1,7 +1,7 @@
 //! What a keyed state stores per key, and how that becomes bytes.
 //!
-//! Owns: [`Cell`], the contract between the kinds of state and the [`Core`] they share, and [`Plain`], the cell of
-//! states with one value per key. Lists and maps have cells of their own (`list`, `map`).
+//! Owns: [`Cell`], the contract between the kinds of state and the [`Core`] they share, and [`Plain`], the cell
+//! of states with one value per key. Lists and maps have cells of their own (`list`, `map`).
 
 use tidegate_types::codec::{CodecError, CodecErrorKind, Key, Record, TypeFormat, decode_as, encode_as};
 use tidegate_types::snapshot::Encoding;
@@ -149,7 +149,8 @@ impl<V: Record> Cell for Plain<V> {
     }
 }
 
-/// Checks one value's way through its format. A value that isn't representable natively is fine: it is stored otherwise.
+/// Checks one value's way through its format. A value that isn't representable natively is fine: it is stored
+/// otherwise.
 pub(crate) fn check<T: Record>(format: &TypeFormat<T>, value: &T) -> Result<(), CodecError> {
     match format.check_roundtrip(value) {
         Err(error) if error.is_not_native() => Ok(()),

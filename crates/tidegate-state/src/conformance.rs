@@ -1,8 +1,9 @@
 //! What every backend of keyed state must do, as a program: run it against yours.
 //!
-//! A [`Subject`] is a keyed state seen through the simplest content there is: a list of numbers per key. [`run`] drives it
-//! from one seed through writes, cuts, sweeps, decisions and restores at other parallelisms, several snapshots open at once,
-//! and compares everything it reads and every snapshot with a plain map. A failure names the seed; the same seed fails the same way.
+//! A [`Subject`] is a keyed state seen through the simplest content there is: a list of numbers per key.
+//! [`run`] drives it from one seed through writes, cuts, sweeps, decisions and restores at other parallelisms,
+//! several snapshots open at once, and compares everything it reads and every snapshot with a plain map. A
+//! failure names the seed; the same seed fails the same way.
 //!
 //! Owns: the contract of [`KeyedTable`] as checks. Does not own: what is particular to one kind of state.
 

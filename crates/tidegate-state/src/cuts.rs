@@ -1,12 +1,12 @@
 //! The cuts of one state: which epoch it is in, which snapshots are still owed blocks, and their buffers.
 //!
-//! An epoch is the time between two cuts; all states of a task are cut together and so count alike. A block that was
-//! last preserved in epoch `e` is owed to every open cut that began a later one. To preserve it is to append its
-//! encoded entries, as one *chunk*, to the buffer of each: nothing is cloned and nothing is shared, so the pool gets bytes that it
-//! owns.
+//! An epoch is the time between two cuts; all states of a task are cut together and so count alike. A block
+//! that was last preserved in epoch `e` is owed to every open cut that began a later one. To preserve it is to
+//! append its encoded entries, as one *chunk*, to the buffer of each: nothing is cloned and nothing is shared,
+//! so the pool gets bytes that it owns.
 //!
-//! Owns: epochs, open cuts, chunks, the fate of cuts. Does not own: which block was preserved when (the directory), what
-//! an entry looks like (the state's cells), and the order of chunks (`snapshot`).
+//! Owns: epochs, open cuts, chunks, the fate of cuts. Does not own: which block was preserved when (the
+//! directory), what an entry looks like (the state's cells), and the order of chunks (`snapshot`).
 
 use tidegate_types::CheckpointId;
 use tidegate_types::codec::CodecError;
@@ -17,11 +17,12 @@ use crate::error::{StateError, StatePlace};
 use crate::keyed::{Cut, Outcome};
 use crate::table::Fate;
 
-/// Buffers begin small, so that a small state costs little, and are never grown by copying once they are this large.
+/// Buffers begin small, so that a small state costs little, and are never grown by copying once they are this
+/// large.
 const MIN_SEGMENT_BYTES: usize = 4 * 1024;
 const MAX_SEGMENT_BYTES: usize = 1024 * 1024;
-/// Cuts whose fate is awaited. The coordinator decides ids in order and allows few at once; one that is forgotten counts
-/// as aborted, which makes an increment larger and nothing else.
+/// Cuts whose fate is awaited. The coordinator decides ids in order and allows few at once; one that is
+/// forgotten counts as aborted, which makes an increment larger and nothing else.
 const MAX_UNDECIDED: usize = 64;
 
 /// Written in canonical format.

@@ -47,7 +47,8 @@ pub enum StateError {
         /// What the snapshot says.
         stored: StateKind,
     },
-    /// A type changed since the snapshot was written natively. Fix the job, or go through a canonical savepoint.
+    /// A type changed since the snapshot was written natively. Fix the job, or go through a canonical
+    /// savepoint.
     #[error(
         "the {part} type of {place} changed: {difference}; native state is readable only with unchanged types: \
          take a savepoint in canonical format with the old program and restore that"

@@ -1,8 +1,8 @@
 //! The contract between a keyed state handle and whoever drives it, and the values they exchange.
 //!
-//! Owns: [`KeyedTable`] and its vocabulary ([`Cut`], [`Progress`], [`Outcome`], [`StateSetup`], [`StateMetrics`]).
-//! Does not own: how a table keeps its promises (`table`) and how bytes look (`section`). Read
-//! [`crate::set::StateSet`] next: it drives all states of an operator through this trait.
+//! Owns: [`KeyedTable`] and its vocabulary ([`Cut`], [`Progress`], [`Outcome`], [`StateSetup`],
+//! [`StateMetrics`]). Does not own: how a table keeps its promises (`table`) and how bytes look (`section`).
+//! Read [`crate::set::StateSet`] next: it drives all states of an operator through this trait.
 
 use tidegate_types::key_group::HashRange;
 use tidegate_types::snapshot::SectionHead;
@@ -34,7 +34,8 @@ pub struct Cut {
     pub id: CheckpointId,
     /// The newest checkpoint known complete at the trigger.
     pub base: Option<CheckpointId>,
-    /// How entries are to be written. [`Encoding::Native`] falls back to canonical where a type or value asks for it.
+    /// How entries are to be written. [`Encoding::Native`] falls back to canonical where a type or value asks
+    /// for it.
     pub encoding: Encoding,
     /// Processing time: entries that have expired by then are not in the snapshot.
     pub now_ms: i64,
@@ -95,9 +96,9 @@ impl StateMetrics {
 /// What drives a keyed state, whatever its types: all that a runtime needs to know of a handle.
 ///
 /// # Driving it
-/// `open` once; then `restore` for each stored section, in any order; then records: `prefetch` a batch ahead and
-/// access through the typed handle. For a snapshot: `cut`, then `sweep` between passes until it is done, then
-/// `take_finished` yields the bytes of each cut that is complete; `decided` once the checkpoint's fate is
+/// `open` once; then `restore` for each stored section, in any order; then records: `prefetch` a batch ahead
+/// and access through the typed handle. For a snapshot: `cut`, then `sweep` between passes until it is done,
+/// then `take_finished` yields the bytes of each cut that is complete; `decided` once the checkpoint's fate is
 /// known. Everything happens on the task's thread except [`StateSnapshot::into_sections`].
 pub trait KeyedTable<K>: Send {
     /// What this state is. Works before it is opened.
@@ -115,7 +116,8 @@ pub trait KeyedTable<K>: Send {
     /// Fixes the state's content as the cut's, in constant time. What is written from here on isn't in it.
     fn cut(&mut self, cut: Cut);
 
-    /// Preserves what open cuts are still owed. Asks `more` after each block (about a microsecond) whether to go on.
+    /// Preserves what open cuts are still owed. Asks `more` after each block (about a microsecond) whether to
+    /// go on.
     fn sweep(&mut self, more: &mut dyn FnMut() -> bool) -> Progress;
 
     /// The bytes of the oldest cut that is swept to its end, once.
@@ -128,7 +130,8 @@ pub trait KeyedTable<K>: Send {
     /// Adds what a stored section holds of this subtask's hashes. Returns how many entries that were.
     ///
     /// # Errors
-    /// If kind or types changed, the keys hash differently, or the bytes are damaged. The state is then unusable.
+    /// If kind or types changed, the keys hash differently, or the bytes are damaged. The state is then
+    /// unusable.
     fn restore(&mut self, head: &SectionHead, bytes: &[u8]) -> Result<u64, StateError>;
 
     /// Sizes.

@@ -1,8 +1,8 @@
 //! Keyed state, timers and operator state: what an operator remembers, and how a snapshot gets at it.
 //!
-//! Owns: the typed handles that user code holds, the block table behind the keyed ones, the snapshot sections of all
-//! of them, and the contract through which a runtime drives them ([`KeyedTable`], [`StateSet`]).
-//! Does not own: threads, clocks, files. Read [`states`] for how state is declared, then [`keyed`].
+//! Owns: the typed handles that user code holds, the block table behind the keyed ones, the snapshot sections
+//! of all of them, and the contract through which a runtime drives them ([`KeyedTable`], [`StateSet`]). Does
+//! not own: threads, clocks, files. Read [`states`] for how state is declared, then [`keyed`].
 
 pub mod aggregating;
 mod apart;

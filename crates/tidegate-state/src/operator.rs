@@ -48,8 +48,9 @@ pub trait OperatorState: Send {
     /// The fate of a checkpoint.
     fn decided(&mut self, id: CheckpointId, outcome: Outcome);
 
-    /// Adds what falls to this subtask of a stored section. Split lists look at `share`, union lists take everything;
-    /// a broadcast state takes everything too, so it is to be given the section of *one* old subtask.
+    /// Adds what falls to this subtask of a stored section. Split lists look at `share`, union lists take
+    /// everything; a broadcast state takes everything too, so it is to be given the section of *one* old
+    /// subtask.
     ///
     /// # Errors
     /// If kind or types changed or the bytes are damaged.

@@ -10,8 +10,8 @@ use crate::ttl::Ttl;
 
 /// A value per key into which others are reduced: Flink's `ReducingState`.
 ///
-/// `F` is called as `reduce(&mut into, value)`. With the default, a function pointer, the type can be written down in a
-/// struct's field; a closure's own type is inlined.
+/// `F` is called as `reduce(&mut into, value)`. With the default, a function pointer, the type can be written
+/// down in a struct's field; a closure's own type is inlined.
 ///
 /// # Panics
 /// As [`crate::ValueState`].

@@ -1,8 +1,9 @@
 //! The bytes of a state section: a head, an index of chunks in hash order, the chunks.
 //!
-//! Owns: this container, written by [`write()`] and taken apart by [`Sections`]. Specified in `docs/formats.md`,
-//! "Keyed state sections". Does not own: what stands inside a chunk (the cells), checksums and files (storage).
-//! Reading takes any bytes: it answers with an error, never with a panic, and allocates nothing.
+//! Owns: this container, written by [`write()`] and taken apart by [`Sections`]. Specified in
+//! `docs/formats.md`, "Keyed state sections". Does not own: what stands inside a chunk (the cells), checksums
+//! and files (storage). Reading takes any bytes: it answers with an error, never with a panic, and allocates
+//! nothing.
 
 use tidegate_types::key_group::HashRange;
 use tidegate_types::snapshot::Encoding;

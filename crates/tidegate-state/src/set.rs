@@ -1,7 +1,8 @@
 //! All states of one operator subtask, driven together.
 //!
-//! The operator owns the handles; a [`StateSet`] owns what is known about them as a whole: their number, which cuts are
-//! not yet handed over. Every method takes the operator's declaration function and visits each handle once.
+//! The operator owns the handles; a [`StateSet`] owns what is known about them as a whole: their number, which
+//! cuts are not yet handed over. Every method takes the operator's declaration function and visits each handle
+//! once.
 
 use std::collections::HashSet;
 
@@ -108,8 +109,8 @@ impl OperatorSnapshot {
         self.states.iter().map(StateSnapshot::records).sum()
     }
 
-    /// The states' contributions one by one, in the order of declaration: for who writes a section before the next
-    /// state's are made.
+    /// The states' contributions one by one, in the order of declaration: for who writes a section before the
+    /// next state's are made.
     pub fn into_states(self) -> Vec<StateSnapshot> {
         self.states
     }
@@ -131,10 +132,10 @@ impl OperatorSnapshot {
 ///
 /// # Driving it
 /// [`open`](Self::open), [`restore`](Self::restore) for each stored section, then while records flow
-/// [`prefetch`](Self::prefetch) a few records ahead. At a barrier [`cut`](Self::cut); then [`sweep`](Self::sweep) between
-/// passes as long as [`is_sweeping`](Self::is_sweeping), and [`take_finished`](Self::take_finished) after each.
-/// [`decided`](Self::decided) when the checkpoint's fate is known. A panic of user code inside leaves the
-/// states fit to be dropped and for nothing else.
+/// [`prefetch`](Self::prefetch) a few records ahead. At a barrier [`cut`](Self::cut); then
+/// [`sweep`](Self::sweep) between passes as long as [`is_sweeping`](Self::is_sweeping), and
+/// [`take_finished`](Self::take_finished) after each. [`decided`](Self::decided) when the checkpoint's fate is
+/// known. A panic of user code inside leaves the states fit to be dropped and for nothing else.
 #[derive(Debug)]
 pub struct StateSet {
     setup: StateSetup,
@@ -173,8 +174,8 @@ impl StateSet {
         }
     }
 
-    /// Gives a stored section to the state of its name. Sections come in any order. Of a broadcast state give those
-    /// of one old subtask; `share` matters to split lists only.
+    /// Gives a stored section to the state of its name. Sections come in any order. Of a broadcast state give
+    /// those of one old subtask; `share` matters to split lists only.
     ///
     /// # Errors
     /// If no state has the name ([`StateError::NotDeclared`]), or the state can't read it.
@@ -203,8 +204,8 @@ impl StateSet {
         })
     }
 
-    /// Brings what accesses with these hashes will touch into the cache. Eight or so at a time, just before the records
-    /// that come after the ones at hand, is best: a processor has some twenty misses under way at most.
+    /// Brings what accesses with these hashes will touch into the cache. Eight or so at a time, just before the
+    /// records that come after the ones at hand, is best: a processor has some twenty misses under way at most.
     #[inline]
     pub fn prefetch<K>(&self, hashes: &[u64], declare: impl FnOnce(&mut States<'_, K>)) {
         visit(declare, |_, handle: Handle<'_, K>| {
@@ -233,8 +234,8 @@ impl StateSet {
             .any(|snapshot| snapshot.states.len() < self.names.len())
     }
 
-    /// Preserves what open cuts are owed, state by state, as long as `more` says so. `more` is asked after each block:
-    /// about a microsecond's work.
+    /// Preserves what open cuts are owed, state by state, as long as `more` says so. `more` is asked after each
+    /// block: about a microsecond's work.
     pub fn sweep<K>(
         &mut self,
         more: &mut dyn FnMut() -> bool,
@@ -249,7 +250,8 @@ impl StateSet {
         progress
     }
 
-    /// The bytes of the oldest cut that every state has finished. Ask after `cut` and `sweep`, until there is none.
+    /// The bytes of the oldest cut that every state has finished. Ask after `cut` and `sweep`, until there is
+    /// none.
     pub fn take_finished<K>(&mut self, declare: impl FnOnce(&mut States<'_, K>)) -> Option<OperatorSnapshot> {
         if self.pending.is_empty() {
             return None;

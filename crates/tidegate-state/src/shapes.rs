@@ -18,7 +18,8 @@ pub(crate) fn parts(kind: StateKind) -> &'static [TypePart] {
     }
 }
 
-/// Compares a native section's shapes with those of the program. Canonical sections are read whatever their types were.
+/// Compares a native section's shapes with those of the program. Canonical sections are read whatever their
+/// types were.
 pub(crate) fn check_shapes(
     place: &StatePlace,
     kind: StateKind,

@@ -10,11 +10,12 @@ use crate::cuts::{Buffer, CHUNK_CANONICAL, ChunkRef};
 use crate::error::{StateError, StatePlace};
 use crate::section::{self, Traits};
 
-/// Sections are cut at the first chunk boundary after this many bytes, so that a rescaled restore skips most of what
-/// it doesn't need, and nobody ever holds a large state twice.
+/// Sections are cut at the first chunk boundary after this many bytes, so that a rescaled restore skips most of
+/// what it doesn't need, and nobody ever holds a large state twice.
 const SECTION_BYTES: u64 = 16 * 1024 * 1024;
 
-/// What one state contributes to one snapshot. `Send` and free of the state's types: a pool orders and writes it.
+/// What one state contributes to one snapshot. `Send` and free of the state's types: a pool orders and writes
+/// it.
 #[derive(Debug)]
 pub struct StateSnapshot {
     pub(crate) id: CheckpointId,
@@ -51,11 +52,12 @@ impl StateSnapshot {
         self.content.as_ref().map_or(0, |buffer| buffer.records)
     }
 
-    /// Puts everything in hash order: sections of about 16 MiB each, at least one even if the state is empty. Sections
-    /// of a keyed state cover the subtask's hashes without a gap.
+    /// Puts everything in hash order: sections of about 16 MiB each, at least one even if the state is empty.
+    /// Sections of a keyed state cover the subtask's hashes without a gap.
     ///
     /// # Errors
-    /// If a value could not be encoded when its block was preserved. The snapshot is then lost, the state isn't.
+    /// If a value could not be encoded when its block was preserved. The snapshot is then lost, the state
+    /// isn't.
     pub fn into_sections(self) -> Result<Vec<SectionBytes>, StateError> {
         let Self {
             place,

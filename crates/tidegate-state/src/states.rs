@@ -19,8 +19,8 @@
 //! }
 //! ```
 //!
-//! The runtime calls that function with one visitor after another: to open, restore, cut, sweep. An access is then
-//! an access to a field: no lookup by name, no lock, no virtual call.
+//! The runtime calls that function with one visitor after another: to open, restore, cut, sweep. An access is
+//! then an access to a field: no lookup by name, no lock, no virtual call.
 
 use tidegate_types::codec::{Key, Record};
 

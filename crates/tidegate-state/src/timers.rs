@@ -1,8 +1,8 @@
 //! Timers per key.
 //!
-//! What is stored is a keyed table like any other, a set of times per key, cut in constant time. What says which timer is
-//! next is an index by time and hash beside it; it is derived, never stored, and rebuilt on restore. The index holds hashes
-//! instead of keys: the table finds the key when the timer fires.
+//! What is stored is a keyed table like any other, a set of times per key, cut in constant time. What says
+//! which timer is next is an index by time and hash beside it; it is derived, never stored, and rebuilt on
+//! restore. The index holds hashes instead of keys: the table finds the key when the timer fires.
 
 use std::collections::BTreeSet;
 
@@ -32,8 +32,8 @@ pub struct DueTimer<K> {
 
 /// Timers of one clock (event time or processing time), deduplicated per key and time.
 ///
-/// Registering, deleting and firing take logarithmic time. Firing may stop after any timer: what has fired is gone, the
-/// rest stays, and a cut in between has exactly the rest.
+/// Registering, deleting and firing take logarithmic time. Firing may stop after any timer: what has fired is
+/// gone, the rest stays, and a cut in between has exactly the rest.
 ///
 /// # Panics
 /// As [`crate::ValueState`].

@@ -24,8 +24,8 @@ pub enum TtlVisibility {
 
 /// When entries of a keyed state expire, by processing time.
 ///
-/// Expired entries are cleaned up when they are accessed, when their block fills up, and while a snapshot is taken,
-/// which doesn't contain them. With lists and maps the time is that of the key's whole collection.
+/// Expired entries are cleaned up when they are accessed, when their block fills up, and while a snapshot is
+/// taken, which doesn't contain them. With lists and maps the time is that of the key's whole collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ttl {
     /// How long an entry lives, in milliseconds; at least 1.
@@ -35,7 +35,8 @@ pub struct Ttl {
 }
 
 impl Ttl {
-    /// Entries live for `time` (at least a millisecond) after they were created or written, and are never seen later.
+    /// Entries live for `time` (at least a millisecond) after they were created or written, and are never seen
+    /// later.
     pub fn new(time: Duration) -> Self {
         Self {
             millis: i64::try_from(time.as_millis()).unwrap_or(i64::MAX).max(1),

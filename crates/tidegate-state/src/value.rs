@@ -10,8 +10,8 @@ use crate::ttl::Ttl;
 
 /// A value per key: Flink's `ValueState`.
 ///
-/// Values stand in the table itself, beside their key; what they own on the heap stays there. An access that may write
-/// counts as a write, whether it changes anything or not.
+/// Values stand in the table itself, beside their key; what they own on the heap stays there. An access that
+/// may write counts as a write, whether it changes anything or not.
 ///
 /// ```
 /// use tidegate_state::{Formats, KeyContext, KeyedTable, StateSetup, ValueState};
@@ -35,8 +35,8 @@ use crate::ttl::Ttl;
 /// ```
 ///
 /// # Panics
-/// Every access panics if the state was never declared, or the hash isn't one of the subtask's. Both are programming
-/// errors; they fail the task.
+/// Every access panics if the state was never declared, or the hash isn't one of the subtask's. Both are
+/// programming errors; they fail the task.
 pub struct ValueState<K: Key, V: Record> {
     pub(crate) state: Declared<K, Plain<V>>,
 }
@@ -99,8 +99,8 @@ impl<K: Key, V: Record> ValueState<K, V> {
         }
     }
 
-    /// Changes the key's value in place, starting from the default if there is none. Should `change` panic, the value
-    /// is what `change` left.
+    /// Changes the key's value in place, starting from the default if there is none. Should `change` panic, the
+    /// value is what `change` left.
     #[inline]
     pub fn update<R>(&mut self, at: KeyContext<'_, K>, change: impl FnOnce(&mut V) -> R) -> R
     where
@@ -133,7 +133,8 @@ impl<K: Key, V: Record> ValueState<K, V> {
         self.len() == 0
     }
 
-    /// Shows every entry in hash order, expired ones that are still there included. Costs a walk over the whole table.
+    /// Shows every entry in hash order, expired ones that are still there included. Costs a walk over the whole
+    /// table.
     pub fn for_each(&self, mut visit: impl FnMut(&K, &V)) {
         self.state.core_ref().for_each(|key, cell| visit(key, &cell.0));
     }

@@ -336,7 +336,8 @@ fn samples(encoding: Encoding) -> Vec<SectionBytes> {
     sections
 }
 
-/// Restores what may be anything into every kind of state. The only failure is a panic, or an allocation that aborts.
+/// Restores what may be anything into every kind of state. The only failure is a panic, or an allocation that
+/// aborts.
 fn restore_everywhere(section: &SectionBytes, bytes: &[u8]) -> usize {
     let mut accepted = 0;
     accepted += usize::from(

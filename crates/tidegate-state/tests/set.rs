@@ -183,6 +183,11 @@ fn every_kind_of_state_comes_back_at_another_parallelism() {
         ]
     );
 
+    check_halves(&sections, &expected);
+}
+
+/// Restores two subtasks that own a third and two thirds of the hashes.
+fn check_halves(sections: &[SectionBytes], expected: &[String]) {
     let middle = u64::MAX / 3;
     let ranges = [
         HashRange {
@@ -202,7 +207,7 @@ fn every_kind_of_state_comes_back_at_another_parallelism() {
             subtask: subtask as u32,
             parallelism: 2,
         };
-        let (mut half, _) = restore(&sections, range, share);
+        let (mut half, _) = restore(sections, range, share);
         for key in (0..150).filter(|key| range.contains(at(key, 0).hash)) {
             assert_eq!(half.remembers(key), expected[key as usize], "key {key}");
         }

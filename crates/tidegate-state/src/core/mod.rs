@@ -1,7 +1,8 @@
 //! What all keyed states share: a table, its cuts, time-to-live, and the paths of an access.
 //!
-//! Owns: [`Core`], an opened state of some kind of [`Cell`], and [`Declared`], the inside of every handle. Does not own: what users
-//! see (`value`, `list`, `map`, …) and the table itself. [`drive`] has the runtime's side: cut, sweep, restore.
+//! Owns: [`Core`], an opened state of some kind of [`Cell`], and [`Declared`], the inside of every handle. Does
+//! not own: what users see (`value`, `list`, `map`, …) and the table itself. [`drive`] has the runtime's side:
+//! cut, sweep, restore.
 
 mod drive;
 mod restore;
@@ -178,8 +179,8 @@ impl<K: Key, C: Cell> Core<K, C> {
         }
     }
 
-    /// Works on the key's cell where that is simplest: it is there, it can't expire, and no cut is owed its block.
-    /// Gives `run` back otherwise, for who asks [`Self::find_mut`] then.
+    /// Works on the key's cell where that is simplest: it is there, it can't expire, and no cut is owed its
+    /// block. Gives `run` back otherwise, for who asks [`Self::find_mut`] then.
     #[inline(always)]
     pub(crate) fn try_edit<R, F: FnOnce(&mut C) -> R>(
         &mut self,

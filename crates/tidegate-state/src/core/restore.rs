@@ -1,7 +1,7 @@
 //! Restoring a keyed state from stored sections.
 //!
-//! A section is read chunk by chunk; chunks whose hashes lie outside the subtask's range are skipped by the index
-//! alone, and of those that straddle its edge each entry is looked at.
+//! A section is read chunk by chunk; chunks whose hashes lie outside the subtask's range are skipped by the
+//! index alone, and of those that straddle its edge each entry is looked at.
 
 use tidegate_types::codec::{CodecError, Key, decode_as};
 use tidegate_types::hash::key_hash;

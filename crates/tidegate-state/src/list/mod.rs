@@ -1,6 +1,7 @@
 //! A list per key.
 //!
-//! Owns: [`ListState`]. A small list stands in its key's slot (`cell`), a large one in segments of its own (`big`).
+//! Owns: [`ListState`]. A small list stands in its key's slot (`cell`), a large one in segments of its own
+//! (`big`).
 
 mod big;
 mod cell;
@@ -18,8 +19,8 @@ use crate::ttl::Ttl;
 
 /// A list per key: Flink's `ListState`.
 ///
-/// After a cut the first append to a list of up to 64 KiB preserves it with its neighbours, one to a larger list the
-/// list's last 16 KiB or so. Time-to-live counts for the whole list of a key.
+/// After a cut the first append to a list of up to 64 KiB preserves it with its neighbours, one to a larger
+/// list the list's last 16 KiB or so. Time-to-live counts for the whole list of a key.
 ///
 /// # Panics
 /// As [`crate::ValueState`].

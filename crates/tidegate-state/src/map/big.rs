@@ -18,8 +18,9 @@ pub(crate) struct BigMap<UK, UV> {
     at: Option<u64>,
 }
 
-/// The hash of a map key. It decides where an entry stands in its map and by that the order of the entries, nothing
-/// else; the stable hash keeps that order the same on every machine. Keys that have none may be map keys all the same.
+/// The hash of a map key. It decides where an entry stands in its map and by that the order of the entries,
+/// nothing else; the stable hash keeps that order the same on every machine. Keys that have none may be map
+/// keys all the same.
 #[inline]
 pub(crate) fn inner_hash<UK: Key>(key: &UK) -> u64 {
     key_hash(key).unwrap_or_else(|_| {

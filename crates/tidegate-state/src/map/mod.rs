@@ -1,6 +1,7 @@
 //! A map per key.
 //!
-//! Owns: [`MapState`]. A small map stands in its key's slot (`cell`), a large one has a block table of its own (`big`); `ops` works on both.
+//! Owns: [`MapState`]. A small map stands in its key's slot (`cell`), a large one has a block table of its own
+//! (`big`); `ops` works on both.
 
 mod big;
 mod cell;
@@ -19,9 +20,9 @@ use crate::ttl::Ttl;
 
 /// A map per key: Flink's `MapState`.
 ///
-/// A map of up to 48 entries (and 64 KiB) is searched entry by entry; a larger one is a hash table. After a cut the first write
-/// to a small map preserves it with its neighbours, one to a large map about a hundred of its entries. Time-to-live counts for
-/// the whole map of a key.
+/// A map of up to 48 entries (and 64 KiB) is searched entry by entry; a larger one is a hash table. After a cut
+/// the first write to a small map preserves it with its neighbours, one to a large map about a hundred of its
+/// entries. Time-to-live counts for the whole map of a key.
 ///
 /// # Panics
 /// As [`crate::ValueState`].

@@ -1,25 +1,26 @@
 //! Raw blocks of slots: where the entries of a table live in memory.
 //!
-//! A block is a power of two of *groups*. A group is a control word and seven slots, laid out so that one or two
-//! cache lines hold all that an access touches: the tags that find the entry, the bits that say it was written,
-//! and the entry itself. Blocks stand in chunks that are aligned to 2 MiB pages once a table is large.
+//! A block is a power of two of *groups*. A group is a control word and seven slots, laid out so that one or
+//! two cache lines hold all that an access touches: the tags that find the entry, the bits that say it was
+//! written, and the entry itself. Blocks stand in chunks that are aligned to 2 MiB pages once a table is large.
 //!
 //! ```text
 //! block:  group 0 | group 1 | … | group 15 | [last-touched times, if the state has a time-to-live]
 //! group:  tag 0 … tag 6, overflow | slot 0 | … | slot 6        tag: 0 empty, else 7 hash bits; bit 7 = written
 //! ```
 //!
-//! Owns: memory, probing within one block, the written bits, drop glue. Does not own: which block a hash belongs
-//! to (`directory`), how many entries a block may have, and snapshots.
+//! Owns: memory, probing within one block, the written bits, drop glue. Does not own: which block a hash
+//! belongs to (`directory`), how many entries a block may have, and snapshots.
 //!
-//! This is the one module of the crate with `unsafe` code. Its functions are safe to call with any argument: a
-//! slot is checked to be occupied before it is touched.
+//! With `chunks` and `prefetch` this is all `unsafe` code of the crate. The functions here are safe to call with any
+//! argument: a slot is checked to be occupied before it is touched.
 
-use std::alloc::{Layout, alloc, dealloc, handle_alloc_error};
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
+use super::chunks::{Chunks, align_up};
 use super::prefetch::prefetch;
+use super::word::{LSB, TOPS, WRITTEN, gather, matching, occupied, tag};
 
 /// Slots of one group.
 pub(crate) const GROUP_SLOTS: usize = 7;
@@ -28,15 +29,6 @@ const MAX_GROUPS: usize = 16;
 /// A block is kept below this by having fewer groups when entries are large.
 const MAX_BLOCK_BYTES: usize = 64 * 1024;
 const LINE_BYTES: usize = 64;
-const HUGE_PAGE_BYTES: usize = 2 << 20;
-/// The first chunk grows by copying until it is this large; what is copied at once stays below.
-const SMALL_CHUNK_BYTES: usize = 512 * 1024;
-
-const LSB: u64 = 0x0101_0101_0101_0101;
-const LOW7: u64 = 0x7f7f_7f7f_7f7f_7f7f;
-/// The top bits of the seven tag bytes.
-const TOPS: u64 = 0x0080_8080_8080_8080;
-const WRITTEN: u8 = 0x80;
 
 /// The place of an entry: which block, and eight times the group plus the slot within it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -57,45 +49,14 @@ pub(crate) struct Taken<E> {
 pub(crate) struct Blocks<E> {
     memory: Chunks,
     len: u32,
-    stride_bytes: usize,
     /// Where a block's last-touched times begin; 0 if it has none.
     stamps_offset: usize,
     _entries: PhantomData<E>,
 }
 
-// SAFETY: the entries are owned, reached only through `&self` and `&mut self`, and nothing is shared with another
-// `Blocks`; so sending the whole is sending the entries.
+// SAFETY: the entries are owned, reached only through `&self` and `&mut self`, and nothing is shared with
+// another `Blocks`; so sending the whole is sending the entries.
 unsafe impl<E: Send> Send for Blocks<E> {}
-
-/// Seven bits of the hash that are neither in the directory's prefix nor in the group's index; never 0.
-#[inline]
-fn tag(hash: u64) -> u8 {
-    (((hash >> 4) & 0x7f) as u8).max(1)
-}
-
-/// The top bit of every tag byte that is 0 after `word ^ pattern`, ignoring written bits.
-#[inline]
-fn matching(word: u64, pattern: u64) -> u64 {
-    // Each byte is at most 0x7f, so adding 0x7f carries into its own top bit only, and does so unless it is 0.
-    let differs = ((word & LOW7) ^ pattern).wrapping_add(LOW7);
-    !differs & TOPS
-}
-
-#[inline]
-fn occupied(word: u64) -> u64 {
-    (word & LOW7).wrapping_add(LOW7) & TOPS
-}
-
-/// Gathers the top bits of the tag bytes into the low seven bits.
-#[inline]
-fn gather(tops: u64) -> u8 {
-    // Byte i contributes bit 8i, which the multiplier's bit 7 * (8 - i) moves to bit 56 + i; no two sums meet.
-    ((tops >> 7).wrapping_mul(0x0102_0408_1020_4080) >> 56) as u8
-}
-
-const fn align_up(value: usize, to: usize) -> usize {
-    value.div_ceil(to) * to
-}
 
 const fn max(a: usize, b: usize) -> usize {
     if a > b { a } else { b }
@@ -141,7 +102,6 @@ impl<E> Blocks<E> {
         Self {
             memory: Chunks::new(stride_bytes, Self::ALIGN),
             len: 0,
-            stride_bytes,
             stamps_offset,
             _entries: PhantomData,
         }
@@ -159,7 +119,7 @@ impl<E> Blocks<E> {
 
     /// Memory held.
     pub(crate) fn memory_bytes(&self) -> u64 {
-        self.memory.bytes
+        self.memory.bytes(self.len)
     }
 
     /// Adds an empty block.
@@ -181,14 +141,15 @@ impl<E> Blocks<E> {
     #[inline]
     fn block(&self, block: u32) -> NonNull<u8> {
         assert!(block < self.len, "block {block} of {}", self.len);
-        self.memory.block(block, self.stride_bytes)
+        // SAFETY: `push` reserves every block below `len`.
+        unsafe { self.memory.block(block) }
     }
 
     /// The start of a group within a block.
     #[inline]
     fn group_in(base: NonNull<u8>, group: usize) -> NonNull<u8> {
-        // SAFETY: `base` is the start of a block (from `block`), which is at least GROUPS * GROUP_BYTES long, and the
-        // group is masked to below GROUPS.
+        // SAFETY: `base` is the start of a block (from `block`), which is at least GROUPS * GROUP_BYTES long,
+        // and the group is masked to below GROUPS.
         unsafe { base.add((group & (Self::GROUPS - 1)) * Self::GROUP_BYTES) }
     }
 
@@ -456,8 +417,8 @@ impl<E> Blocks<E> {
         if self.stamps_offset == 0 {
             return 0;
         }
-        // SAFETY: in bounds (see `stamp_at`), aligned, and written by `insert` if the slot was ever occupied; it
-        // is asked for occupied slots only, and for one just emptied by `take_all`.
+        // SAFETY: in bounds (see `stamp_at`), aligned, and written by `insert` if the slot was ever occupied;
+        // it is asked for occupied slots only, and for one just emptied by `take_all`.
         unsafe { self.stamp_at(slot).read() }
     }
 
@@ -527,130 +488,3 @@ impl<E> Blocks<E> {
         }
     }
 }
-
-/// The memory of blocks: one growing chunk while the table is small, then chunks of equal size.
-struct Chunks {
-    starts: Vec<NonNull<u8>>,
-    layouts: Vec<Layout>,
-    /// Blocks that the only chunk has room for, as long as there is only one.
-    first_capacity: u32,
-    /// A full chunk has `1 << shift` blocks.
-    shift: u32,
-    align: usize,
-    stride_bytes: usize,
-    bytes: u64,
-}
-
-impl Chunks {
-    fn new(stride_bytes: usize, align: usize) -> Self {
-        Self {
-            starts: Vec::new(),
-            layouts: Vec::new(),
-            first_capacity: 0,
-            shift: chunk_shift(stride_bytes),
-            align,
-            stride_bytes,
-            bytes: 0,
-        }
-    }
-
-    #[inline]
-    fn block(&self, block: u32, stride_bytes: usize) -> NonNull<u8> {
-        let start = self.starts[(block >> self.shift) as usize];
-        let within = block as usize & ((1 << self.shift) - 1);
-        // SAFETY: callers pass blocks for which `reserve` made room; a chunk has room for all blocks up to the one
-        // last reserved in it.
-        unsafe { start.add(within * stride_bytes) }
-    }
-
-    /// Makes room for block number `len`, the one after the last.
-    fn reserve(&mut self, len: u32) {
-        let full = 1u32 << self.shift;
-        if len >= full {
-            if (len >> self.shift) as usize == self.starts.len() {
-                let chunk = self.allocate(full);
-                self.add(chunk);
-            }
-            return;
-        }
-        if len < self.first_capacity {
-            return;
-        }
-        let mut capacity = (self.first_capacity * 4).clamp(1, full);
-        if capacity as usize * self.stride_bytes > SMALL_CHUNK_BYTES {
-            capacity = full;
-        }
-        let grown = self.allocate(capacity);
-        if let Some((old, layout)) = self.starts.pop().zip(self.layouts.pop()) {
-            let used = self.first_capacity as usize * self.stride_bytes;
-            // SAFETY: both are at least `used` long and distinct; entries are moved bitwise and the old memory is
-            // released without dropping them. No reference into it exists: `&mut self` comes from `push`.
-            unsafe { std::ptr::copy_nonoverlapping(old.as_ptr(), grown.0.as_ptr(), used) };
-            self.release(old, layout);
-        }
-        self.add(grown);
-        self.first_capacity = capacity;
-    }
-
-    fn add(&mut self, (memory, layout): (NonNull<u8>, Layout)) {
-        self.starts.push(memory);
-        self.layouts.push(layout);
-    }
-
-    fn allocate(&mut self, blocks: u32) -> (NonNull<u8>, Layout) {
-        let bytes = blocks as usize * self.stride_bytes;
-        let huge = bytes >= HUGE_PAGE_BYTES;
-        let (size, align) = match huge {
-            true => (align_up(bytes, HUGE_PAGE_BYTES), HUGE_PAGE_BYTES.max(self.align)),
-            false => (bytes, self.align),
-        };
-        let layout = Layout::from_size_align(size, align).expect("a chunk is at most tens of megabytes");
-        // SAFETY: a block has groups, so the size isn't 0.
-        let memory = unsafe { alloc(layout) };
-        let Some(memory) = NonNull::new(memory) else {
-            handle_alloc_error(layout)
-        };
-        if huge {
-            advise_huge_pages(memory, size);
-        }
-        self.bytes += size as u64;
-        (memory, layout)
-    }
-
-    fn release(&mut self, memory: NonNull<u8>, layout: Layout) {
-        self.bytes -= layout.size() as u64;
-        // SAFETY: it was allocated with this layout and its owner gave it up.
-        unsafe { dealloc(memory.as_ptr(), layout) };
-    }
-}
-
-impl Drop for Chunks {
-    fn drop(&mut self) {
-        while let Some((memory, layout)) = self.starts.pop().zip(self.layouts.pop()) {
-            self.release(memory, layout);
-        }
-    }
-}
-
-/// How many blocks make a chunk (as a power of two) that wastes at most a sixteenth of its 2 MiB pages.
-fn chunk_shift(stride_bytes: usize) -> u32 {
-    let mut shift = (HUGE_PAGE_BYTES / stride_bytes).max(1).ilog2();
-    loop {
-        let bytes = stride_bytes << shift;
-        let pages = align_up(bytes, HUGE_PAGE_BYTES);
-        if bytes >= HUGE_PAGE_BYTES && (pages - bytes <= bytes / 16 || bytes >= 16 * HUGE_PAGE_BYTES) {
-            return shift;
-        }
-        shift += 1;
-    }
-}
-
-#[cfg(all(target_os = "linux", not(miri)))]
-fn advise_huge_pages(memory: NonNull<u8>, bytes: usize) {
-    // SAFETY: the range was just allocated and belongs to us whole; the advice doesn't change its content. A
-    // refusal (a kernel without huge pages) only costs speed.
-    unsafe { libc::madvise(memory.as_ptr().cast(), bytes, libc::MADV_HUGEPAGE) };
-}
-
-#[cfg(not(all(target_os = "linux", not(miri))))]
-fn advise_huge_pages(_: NonNull<u8>, _: usize) {}

@@ -1,9 +1,9 @@
 //! Which block a hash belongs to.
 //!
-//! An array over the leading bits of the hash, relative to the subtask's range, in hash order; several neighbouring
-//! entries may name one block (extendible hashing, Fagin et al. 1979, with the leading bits). Beside the block an
-//! entry has the epoch in which the block was last preserved, so that the first load of an access answers "does an
-//! open snapshot still want this block as it is?".
+//! An array over the leading bits of the hash, relative to the subtask's range, in hash order; several
+//! neighbouring entries may name one block (extendible hashing, Fagin et al. 1979, with the leading bits).
+//! Beside the block an entry has the epoch in which the block was last preserved, so that the first load of an
+//! access answers "does an open snapshot still want this block as it is?".
 //!
 //! Owns: the map from hash to block and epoch. Does not own: blocks, or when one splits.
 
@@ -79,8 +79,8 @@ impl Directory {
     /// A hash as a fraction of the range, with the binary point before the top bit.
     ///
     /// # Panics
-    /// If the hash lies outside the subtask's range: a record was routed wrongly, and what it writes here would be
-    /// lost at the next restore.
+    /// If the hash lies outside the subtask's range: a record was routed wrongly, and what it writes here would
+    /// be lost at the next restore.
     #[inline]
     pub(crate) fn position(&self, hash: u64) -> u64 {
         let first = match self.range {
@@ -150,7 +150,8 @@ impl Directory {
         start..start + len
     }
 
-    /// The first position after those of a span, unless no hash lies there: the array reaches over the range's end.
+    /// The first position after those of a span, unless no hash lies there: the array reaches over the range's
+    /// end.
     pub(crate) fn position_after(&self, span: &std::ops::Range<usize>) -> Option<u64> {
         let end = span.end as u64;
         let after = (end < 1 << self.bits).then(|| end << (64 - self.bits));

@@ -1,21 +1,24 @@
 //! Which slots were written and which keys deleted, per block and cut: what an increment will have to contain.
 //!
-//! Marks made since a block was last preserved stand in the block itself (written bits) and in a node for deleted
-//! keys. When the block is preserved they belong to the first cut it was owed to, and move to a node that is labelled with that
-//! cut's epoch. A node is dropped once its cut, or a later one, is complete. The marks of an aborted cut need no merging
-//! back: they keep their epoch, which lies above the base of whatever increment comes next, and are folded into the
-//! block's next node so that a block never has more nodes than there are undecided cuts, plus two.
+//! Marks made since a block was last preserved stand in the block itself (written bits) and in a node for
+//! deleted keys. When the block is preserved they belong to the first cut it was owed to, and move to a node
+//! that is labelled with that cut's epoch. A node is dropped once its cut, or a later one, is complete. The
+//! marks of an aborted cut need no merging back: they keep their epoch, which lies above the base of whatever
+//! increment comes next, and are folded into the block's next node so that a block never has more nodes than
+//! there are undecided cuts, plus two.
 //!
 //! Marks are exact about live entries and may name deleted keys that the base never had. A block with too many
 //! deleted keys is *replaced*: an increment contains all of it, and its hashes start from nothing.
 //!
-//! Owns: nodes and their life. Does not own: written bits of the current epoch (`blocks`), the fate of cuts (`cuts`).
+//! Owns: nodes and their life. Does not own: written bits of the current epoch (`blocks`), the fate of cuts
+//! (`cuts`).
 
 /// No node.
 pub(crate) const NONE: u32 = u32::MAX;
 /// The label of marks that belong to no cut yet. Epochs count cuts and never get there.
 pub(super) const CURRENT: u32 = u32::MAX;
-/// Deleted keys that one node remembers before its block counts as replaced: bounds memory to a fraction of the table.
+/// Deleted keys that one node remembers before its block counts as replaced: bounds memory to a fraction of the
+/// table.
 const MAX_DELETED: usize = 32;
 
 /// What is known about the cut that a node is labelled with.
@@ -146,7 +149,8 @@ impl<K> Marks<K> {
         self.settle(head, fate);
     }
 
-    /// Drops what is complete; what was aborted belongs to the next cut that isn't, or else to the next newer node.
+    /// Drops what is complete; what was aborted belongs to the next cut that isn't, or else to the next newer
+    /// node.
     fn settle(&mut self, head: &mut u32, fate: impl Fn(u32) -> Fate) {
         let mut newer = NONE;
         let mut at = *head;

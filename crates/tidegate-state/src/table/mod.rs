@@ -1,23 +1,26 @@
 //! The block table: a hash table whose content can be fixed at any moment in constant time.
 //!
-//! A [`Directory`](directory::Directory) over the subtask's hash range leads to blocks of 112 slots; an entry stays in its block until
-//! the block is full and splits in two, so no operation ever touches more than one block. Blocks are in hash order
-//! through the directory, whatever their place in memory, which is what makes snapshot sections sorted for free.
+//! A [`Directory`](directory::Directory) over the subtask's hash range leads to blocks of 112 slots; an entry
+//! stays in its block until the block is full and splits in two, so no operation ever touches more than one
+//! block. Blocks are in hash order through the directory, whatever their place in memory, which is what makes
+//! snapshot sections sorted for free.
 //!
-//! A cut only raises the epoch (`cuts`). Whoever is about to write a block of an older epoch has it *preserved* first;
-//! a sweep along the directory preserves the rest. All of it happens on one thread.
+//! A cut only raises the epoch (`cuts`). Whoever is about to write a block of an older epoch has it *preserved*
+//! first; a sweep along the directory preserves the rest. All of it happens on one thread.
 //!
-//! Owns: finding, inserting and removing entries, splitting, marks, the order of preserving. Does not own: what an
-//! entry's bytes are, time-to-live, who decides to sweep (`core`). Read [`blocks`] for the layout of a block; figures are
-//! in `docs/decisions/0001-block-table.md`.
+//! Owns: finding, inserting and removing entries, splitting, marks, the order of preserving. Does not own: what
+//! an entry's bytes are, time-to-live, who decides to sweep (`core`). Read [`blocks`] for the layout of a
+//! block; figures are in `docs/decisions/0001-block-table.md`.
 
 mod blocks;
+mod chunks;
 mod directory;
 mod marks;
 mod prefetch;
 mod split;
 #[cfg(test)]
 mod tests;
+mod word;
 
 use tidegate_types::key_group::HashRange;
 
@@ -143,7 +146,8 @@ impl<K: Eq, V> BlockTable<K, V> {
         self.find_chained(home, hash, &mut is)
     }
 
-    /// A value, which counts as written, in the block at `home` but not in a chain. The block must have been preserved.
+    /// A value, which counts as written, in the block at `home` but not in a chain. The block must have been
+    /// preserved.
     #[inline(always)]
     pub(crate) fn find_mut(&mut self, home: Home, hash: u64, key: &K) -> Option<&mut V> {
         let entry = self
@@ -255,7 +259,8 @@ impl<K: Eq, V> BlockTable<K, V> {
         (self.directory.home(index), next)
     }
 
-    /// The block at a position is preserved as of `epoch`: its marks belong to the first cut that it was owed to.
+    /// The block at a position is preserved as of `epoch`: its marks belong to the first cut that it was owed
+    /// to.
     pub(crate) fn set_preserved(&mut self, position: u64, epoch: u32, fate: impl Fn(u32) -> Fate) {
         let index = self.directory.index(position);
         let home = self.directory.home(index);

@@ -1,7 +1,7 @@
 //! How a table grows: a full block splits in two by the next bit of its entries' hashes.
 //!
-//! Keys are hashed anew, because storing hashes would cost a small entry half its size again. The hasher is user code
-//! and may panic, so everything it says is collected before anything moves.
+//! Keys are hashed anew, because storing hashes would cost a small entry half its size again. The hasher is
+//! user code and may panic, so everything it says is collected before anything moves.
 
 use tidegate_types::key_group::HashRange;
 
@@ -9,8 +9,9 @@ use super::blocks::{Slot, Taken};
 use super::marks::{NONE, Node};
 use super::{BlockTable, Entry, Home, Meta};
 
-/// Directory entries per block (and for a table's first few) beyond which a block is chained instead of split. Hashes that are
-/// spread evenly need about two; whoever chooses keys by their hash must not be able to choose the directory's size.
+/// Directory entries per block (and for a table's first few) beyond which a block is chained instead of split.
+/// Hashes that are spread evenly need about two; whoever chooses keys by their hash must not be able to choose
+/// the directory's size.
 const MAX_ENTRIES_PER_BLOCK: u64 = 64;
 const MIN_ENTRIES: u64 = 1024;
 
@@ -116,7 +117,8 @@ impl<K: Eq, V> BlockTable<K, V> {
     }
 
     fn half(&self, halves: &Halves, hash: u64) -> u32 {
-        // A key that hashes differently than when it came may be anywhere; it stays where it isn't lost to a sweep.
+        // A key that hashes differently than when it came may be anywhere; it stays where it isn't lost to a
+        // sweep.
         let position = self.directory.clamped_position(hash);
         if position & halves.bit == 0 {
             halves.low

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use tidegate_types::key_group::HashRange;
 
-use super::{Numbers, check, find, insert, spread};
+use super::{Numbers, check, find, insert, rounds, spread};
 use crate::table::BlockTable;
 
 fn table<V>(range: HashRange) -> BlockTable<u64, V> {
@@ -31,8 +31,8 @@ fn random_inserts_and_removes_agree_with_a_map() {
     for (seed, range) in ranges.into_iter().enumerate() {
         let (mut table, mut model) = (table(range), BTreeMap::new());
         let mut numbers = Numbers(seed as u64 * 1_000_000);
-        for _ in 0..20_000 {
-            let key = numbers.below(6000);
+        for _ in 0..rounds(20_000) {
+            let key = numbers.below(rounds(6000));
             let hash = spread(key);
             if !range.contains(hash) {
                 continue;
@@ -57,7 +57,11 @@ fn random_inserts_and_removes_agree_with_a_map() {
         check(&table, |key| spread(*key));
         let found: BTreeMap<u64, u64> = table.iter().map(|entry| (entry.key, entry.value)).collect();
         assert_eq!(found, model);
-        assert!(found.len() > 150, "the test did something: {}", found.len());
+        assert!(
+            found.len() as u64 > rounds(150),
+            "the test did something: {}",
+            found.len()
+        );
     }
 }
 
@@ -69,12 +73,12 @@ fn types_of_any_size_and_alignment_fit() {
 
     fn fill<V: Clone + PartialEq + std::fmt::Debug>(make: impl Fn(u64) -> V) {
         let mut table = BlockTable::<u64, V>::new(Some(HashRange::ALL), true, 0, |key| spread(*key));
-        for key in 0..2000 {
+        for key in 0..rounds(4000) {
             let slot = insert(&mut table, spread(key), key, make(key));
             table.set_stamp(slot, key as i64);
         }
         check(&table, |key| spread(*key));
-        for key in 0..2000 {
+        for key in 0..rounds(4000) {
             let slot = find(&table, spread(key), &key).expect("it was inserted");
             assert_eq!(table.get(slot).value, make(key));
             assert_eq!(
@@ -105,7 +109,7 @@ fn keys_without_size_are_one_key() {
 
 #[test]
 fn a_reserved_table_splits_nothing() {
-    for entries in [0, 1, 1000, 50_000] {
+    for entries in [0, 1, rounds(1000), rounds(50_000)] {
         let range = HashRange {
             first: 3 << 61,
             last: u64::MAX,
@@ -155,7 +159,7 @@ fn hashes_chosen_to_be_alike_are_chained() {
     // The same leading 44 bits: telling them apart would take a directory of 2^44 entries.
     let hash = |key: &u64| (0xabcd_ef01_2345 << 16) | (spread(*key) & 0xfffff);
     let mut table = BlockTable::<u64, u64>::new(Some(HashRange::ALL), false, 0, hash);
-    for key in 0..3000 {
+    for key in 0..rounds(6000) {
         insert(&mut table, hash(&key), key, key);
     }
     check(&table, hash);
@@ -164,25 +168,25 @@ fn hashes_chosen_to_be_alike_are_chained() {
         "{} bytes",
         table.directory.memory_bytes()
     );
-    for key in (0..3000).step_by(2) {
+    for key in (0..rounds(6000)).step_by(2) {
         let slot = find(&table, hash(&key), &key).expect("it was inserted");
         assert_eq!(table.remove(table.home(hash(&key)), slot, hash(&key), true), key);
     }
     check(&table, hash);
-    assert_eq!(table.len(), 1500);
+    assert_eq!(table.len(), rounds(3000));
 }
 
 #[test]
 fn equal_hashes_are_told_apart_by_the_key() {
     let mut table = BlockTable::<u64, u64>::new(Some(HashRange::ALL), false, 0, |_| 99);
-    for key in 0..1000 {
+    for key in 0..rounds(5000) {
         insert(&mut table, 99, key, key);
     }
     check(&table, |_| 99);
-    for key in 0..1000 {
+    for key in 0..rounds(5000) {
         assert_eq!(table.get(find(&table, 99, &key).expect("it is there")).value, key);
     }
-    assert!(find(&table, 99, &1000).is_none());
+    assert!(find(&table, 99, &5000).is_none());
 }
 
 #[test]

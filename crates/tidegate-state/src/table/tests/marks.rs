@@ -1,4 +1,5 @@
-//! The marks against a model: what changed since a base, through aborts, completions, splits and several open cuts.
+//! The marks against a model: what changed since a base, through aborts, completions, splits and several open
+//! cuts.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +7,7 @@ use tidegate_types::CheckpointId;
 use tidegate_types::key_group::HashRange;
 use tidegate_types::snapshot::Encoding;
 
-use super::{Numbers, find, insert, spread};
+use super::{Numbers, find, insert, rounds, spread};
 use crate::cuts::Cuts;
 use crate::keyed::{Cut, Outcome};
 use crate::table::BlockTable;
@@ -153,7 +154,8 @@ impl Model {
         self.written_since.insert(self.last, BTreeSet::new());
     }
 
-    /// The increment on top of the base is the content; it has no live key that wasn't written, unless a block is replaced.
+    /// The increment on top of the base is the content; it has no live key that wasn't written, unless a block
+    /// is replaced.
     fn check(&mut self, base: u64) {
         let epoch = self
             .cuts
@@ -241,7 +243,7 @@ fn run(seed: u64, keys: u64, removes: u64) -> (u64, u64) {
 #[test]
 fn an_increment_has_what_changed_since_its_base_and_nothing_else() {
     let (mut checked, mut exact) = (0, 0);
-    for seed in 0..300 {
+    for seed in 0..rounds(300) {
         let keys = [20, 300, 2000][seed as usize % 3];
         let removes = [0, 1, 3, 30][seed as usize % 4];
         let (c, e) = run(seed, keys, removes);
@@ -256,7 +258,7 @@ fn an_increment_has_what_changed_since_its_base_and_nothing_else() {
 #[test]
 fn marks_of_aborted_cuts_do_not_pile_up() {
     let mut model = Model::new();
-    for round in 0..1000 {
+    for round in 0..rounds(1000) {
         for key in 0..500 {
             model.write(key, round);
         }
@@ -271,7 +273,7 @@ fn marks_of_aborted_cuts_do_not_pile_up() {
 #[test]
 fn without_a_cut_deleted_keys_are_not_remembered() {
     let mut model = Model::new();
-    for key in 0..10_000 {
+    for key in 0..rounds(10_000) {
         model.write(key, 0);
         model.remove(key);
     }

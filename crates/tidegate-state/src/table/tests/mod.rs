@@ -1,4 +1,5 @@
-//! Tests of the table by itself: marks against a model, drops, panics of user code, odd types and hostile hashes.
+//! Tests of the table by itself: marks against a model, drops, panics of user code, odd types and hostile
+//! hashes.
 
 mod drops;
 mod growth;
@@ -14,6 +15,11 @@ fn spread(key: u64) -> u64 {
     z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
     z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
     z ^ (z >> 31)
+}
+
+/// Fewer rounds under Miri, which is some hundred times slower.
+fn rounds(many: u64) -> u64 {
+    if cfg!(miri) { many / 20 } else { many }
 }
 
 /// A repeatable sequence.

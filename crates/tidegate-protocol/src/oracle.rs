@@ -126,8 +126,8 @@ struct Snapshot {
 /// # Driving it
 ///
 /// Report what happens, in the order in which it happens. Capturing may begin before [`cut`](Self::cut) is
-/// reported if nothing is processed in between. After [`complete`](Self::complete) or [`drop_snapshot`](Self::drop_snapshot)
-/// a checkpoint is forgotten.
+/// reported if nothing is processed in between. After [`complete`](Self::complete) or
+/// [`drop_snapshot`](Self::drop_snapshot) a checkpoint is forgotten.
 #[derive(Debug, Clone)]
 pub struct Oracle {
     channels: Vec<ChannelLog>,

@@ -2,8 +2,8 @@
 //! messages and timeouts can come in between.
 //!
 //! Owns: which steps a world of producers and a coordinator can take ([`Setup`]), and walking through all of
-//! them, each state once ([`search`]). Does not own what must hold: the [`Model`](super::model::Model) fails on the first violation,
-//! and the search adds that nothing is left waiting when nothing moves any more.
+//! them, each state once ([`search`]). Does not own what must hold: the [`Model`](super::model::Model) fails on
+//! the first violation, and the search adds that nothing is left waiting when nothing moves any more.
 //!
 //! States are told apart by 64-bit fingerprints (hash compaction): with 10⁸ states the chance that two collide
 //! and one goes unvisited is about 3 in 10,000. Everything that can't make a difference any more is left out of

@@ -73,7 +73,8 @@ impl std::hash::Hash for Kept {
 /// [`BarrierAction::Cut`](crate::barrier::BarrierAction::Cut) as [`SnapshotEvent::Begin`],
 /// [`AllBarriersIn`](crate::barrier::BarrierAction::AllBarriersIn) as [`SnapshotEvent::PartDone`] once the captures
 /// are taken, [`Decline`](crate::barrier::BarrierAction::Decline) as [`SnapshotEvent::Declined`]. The coordinator's
-/// abort and completion go to both machines, to the handler first (a cancel marker might be sent twice otherwise). [`next_tick`](Self::next_tick) says when to send [`SnapshotEvent::Tick`].
+/// abort and completion go to both machines, to the handler first (a cancel marker might be sent twice
+/// otherwise). [`next_tick`](Self::next_tick) says when to send [`SnapshotEvent::Tick`].
 ///
 /// Events about a checkpoint that is off (a late part, a late cut) are ignored; a late write has its files
 /// deleted and isn't acknowledged. Before the barrier has left, an abort makes a cancel marker go in its place;

@@ -1,6 +1,6 @@
 //! What the tests of barrier handling share.
 
-#![allow(dead_code, reason = "each test uses its part")]
+pub mod subtask;
 
 use std::time::Duration;
 

@@ -1,9 +1,7 @@
 //! Barrier handling in the situations that hurt users of other engines, one by one: late cancels, several gates,
 //! mixed edges, several checkpoints in flight, triggers to busy producers.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tidegate_protocol::barrier::{BarrierAction as A, BarrierEvent as E, BarrierHandler};
 use tidegate_protocol::message::DeclineReason;
 use tidegate_protocol::oracle::model::Model;

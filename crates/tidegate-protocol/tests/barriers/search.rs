@@ -1,8 +1,6 @@
 //! The part of the exhaustive search that fits into an ordinary test run. `examples/barrier_search.rs` is the whole.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tidegate_protocol::oracle::search::{Alphabet, Cancels, Figures, Plan, Setup, search};
 use tidegate_types::EdgeKind::{self, Feedback, Normal, Sealed};
 use tidegate_types::SnapshotMode::{Aligned, AtLeastOnce, Unaligned};

@@ -2,11 +2,7 @@
 //! any mode in flight, triggers and hints that get lost. Each task is judged by its own oracle; a barrier in a
 //! channel stands where its sender's cut was, so what holds per channel holds for the whole cut.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail like the test")]
-
-mod common;
-
-use common::*;
+use crate::common::*;
 use tidegate_protocol::barrier::BarrierAction as A;
 use tidegate_protocol::oracle::model::Model;
 use tidegate_types::EdgeKind::{self, Feedback, Normal, Sealed};

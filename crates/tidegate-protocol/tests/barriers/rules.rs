@@ -1,8 +1,6 @@
 //! Barrier handling rule by rule: put the handler into a state, tell it one thing, compare the actions.
 
-mod common;
-
-use common::*;
+use crate::common::*;
 use tidegate_protocol::barrier::{BarrierAction as A, BarrierEvent as E, BarrierHandler};
 use tidegate_protocol::message::DeclineReason;
 use tidegate_types::EdgeKind::{Feedback, Normal, Sealed};

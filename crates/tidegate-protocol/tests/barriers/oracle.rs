@@ -1,7 +1,5 @@
 //! The judge is judged: each way to make a snapshot wrong is found, and a right one is accepted.
 
-#![allow(clippy::unwrap_used, reason = "a test's helpers fail like the test")]
-
 use tidegate_protocol::oracle::{Oracle, Promise, Share, Violation};
 use tidegate_types::{ChannelIndex, CheckpointId};
 

@@ -198,7 +198,11 @@ impl Directory {
 
     /// Distinguishes one more bit. Copies the array, eight bytes an entry: a millisecond at ten million keys.
     pub(crate) fn double(&mut self) {
-        self.entries = self.entries.iter().flat_map(|entry| [*entry, *entry]).collect();
+        let mut doubled = Vec::with_capacity(self.entries.len() * 2);
+        for entry in &self.entries {
+            doubled.extend_from_slice(&[*entry, *entry]);
+        }
+        self.entries = doubled;
         self.bits += 1;
     }
 

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# SIGTERM suspends the job in a last checkpoint and ends with 0; it goes on from there, and the counts are right.
+set -euo pipefail
+
+dir=$(mktemp -d)
+pid=
+cleanup() {
+    if [[ -n $pid ]]; then
+        kill -9 "$pid" 2>/dev/null || true
+        wait "$pid" 2>/dev/null || true
+    fi
+    rm -rf "$dir"
+}
+trap cleanup EXIT
+
+fail() {
+    echo "$*" >&2
+    cat "$dir"/*.log >&2 || true
+    exit 1
+}
+
+mkdir "$dir/in"
+for n in $(seq 5000); do echo "a b$((n % 7)) c$((n % 101))"; done >"$dir/in/text"
+awk '{ for (i = 1; i <= NF; i++) n[$i]++ } END { for (w in n) print w "\t" n[w] }' "$dir/in/text" | sort >"$dir/expected"
+
+count() {
+    "$TIDEGATE" demo wordcount --input "$dir/in" --output "$dir/out" --checkpoint-dir "$dir/checkpoints" "$@"
+}
+
+count --interval 50ms --rate 1000 >"$dir/first.log" 2>&1 &
+pid=$!
+limit=$((SECONDS + 20))
+until "$TIDEGATE" checkpoint list "$dir/checkpoints" --json 2>/dev/null | grep -q '"complete"'; do
+    ((SECONDS < limit)) || fail "there is no checkpoint"
+    sleep 0.05
+done
+kill -TERM "$pid"
+code=0
+wait "$pid" || code=$?
+pid=
+((code == 0)) || fail "SIGTERM ended it with $code"
+grep -q "suspended in checkpoint" "$dir/first.log" || fail "it doesn't say where it was suspended"
+
+count --restore latest >"$dir/second.log" 2>&1 || fail "it doesn't go on"
+grep -q "^finished" "$dir/second.log" || fail "it didn't finish"
+sort "$dir"/out/* | cmp - "$dir/expected" >&2 || fail "the counts differ"
+echo "suspended by SIGTERM, went on, $(wc -l <"$dir/expected") words right"

@@ -356,12 +356,22 @@ impl Maker<'_> {
     }
 }
 
+/// Whether reading again can help: the store may only have been away for a moment.
+fn heals(error: &BoxError) -> bool {
+    use tidegate_storage::{ErrorKind, StorageError};
+    error.downcast_ref::<StorageError>().is_some_and(|e| e.kind() == ErrorKind::Retry)
+}
+
 fn fill(plan: &RestorePlan, graph: &JobGraph, cx: &mut OpenContext) -> Result<(), OpError> {
     cx.old_parallelism = plan.parallelism.get(&cx.uid).copied();
     let wanted = plan.sections_for(&cx.uid, cx.subtask, cx.parallelism, graph);
     let sections: Vec<&Section> = wanted.iter().map(|(_, s)| *s).collect();
-    let payloads =
-        (plan.fetch)(&sections).map_err(|e| OpError::fatal(&cx.uid, "reading the restored snapshot", e))?;
+    let payloads = (plan.fetch)(&sections).map_err(|e| OpError {
+        uid: cx.uid.clone(),
+        place: "reading the restored snapshot".to_owned(),
+        retryable: heals(&e),
+        source: e,
+    })?;
     cx.restored = wanted
         .iter()
         .zip(payloads)

@@ -331,9 +331,9 @@ impl Task {
         if self.try_finish() {
             return Ok(Step::Finished);
         }
-        let (queued, capacity) = self.body.fill();
-        self.metrics.queued.store(queued, Ordering::Relaxed);
-        self.metrics.capacity.store(capacity, Ordering::Relaxed);
+        self.metrics.note_fill(self.body.fill());
+        let chain = self.body.chain();
+        self.metrics.note_progress(chain.emitted(), chain.watermark());
         if self.signal.is_urgent() || sweeps {
             return Ok(Step::Busy);
         }

@@ -1,5 +1,6 @@
 //! Several consumers of one stream inside a task.
 
+use tidegate_types::time::MIN_WATERMARK;
 use tidegate_types::{CheckpointId, EventTime, Nanos};
 
 use crate::error::OpError;
@@ -58,6 +59,14 @@ impl<T: Clone + Send + 'static> Chain for Fanout<T> {
 
     fn is_empty(&self) -> bool {
         self.parts.iter().all(|p| p.is_empty())
+    }
+
+    fn watermark(&self) -> EventTime {
+        MIN_WATERMARK
+    }
+
+    fn emitted(&self) -> u64 {
+        self.parts.iter().map(|p| p.emitted()).fold(0, u64::wrapping_add)
     }
 
     fn control(&mut self, control: Control<'_>, now: Nanos) {

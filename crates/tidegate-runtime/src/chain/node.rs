@@ -56,6 +56,12 @@ pub trait Chain: Send {
     /// Whether nothing stands here or behind.
     fn is_empty(&self) -> bool;
 
+    /// The watermark at the head; below every time if that has none.
+    fn watermark(&self) -> EventTime;
+
+    /// Records that left the chain over its edges so far.
+    fn emitted(&self) -> u64;
+
     /// Reaches every end of the chain.
     fn control(&mut self, control: Control<'_>, now: Nanos);
 
@@ -246,6 +252,14 @@ impl<I: Record, O: Send + 'static> Chain for OpNode<I, O> {
 
     fn is_empty(&self) -> bool {
         self.side.is_empty() && !self.op.is_suspended() && self.outlet.is_empty()
+    }
+
+    fn watermark(&self) -> EventTime {
+        self.current
+    }
+
+    fn emitted(&self) -> u64 {
+        self.outlet.emitted()
     }
 
     fn control(&mut self, control: Control<'_>, now: Nanos) {

@@ -2,6 +2,7 @@
 
 use std::any::Any;
 
+use tidegate_types::time::MIN_WATERMARK;
 use tidegate_types::{Activity, CheckpointId, EventTime, Nanos};
 
 use crate::error::OpError;
@@ -136,6 +137,14 @@ impl<O: Send + 'static> Chain for Outlet<O> {
 
     fn is_empty(&self) -> bool {
         self.next.is_empty() && self.sides().all(Chain::is_empty)
+    }
+
+    fn watermark(&self) -> EventTime {
+        MIN_WATERMARK
+    }
+
+    fn emitted(&self) -> u64 {
+        self.sides().map(Chain::emitted).fold(self.next.emitted(), u64::wrapping_add)
     }
 
     fn control(&mut self, control: Control<'_>, now: Nanos) {

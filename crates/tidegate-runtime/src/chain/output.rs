@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_types::key_group::key_group;
+use tidegate_types::time::MIN_WATERMARK;
 use tidegate_types::{Batch, CheckpointId, Element, EventTime, MaxParallelism, Nanos, OperatorUid, Parallelism};
 
 use crate::error::OpError;
@@ -83,6 +84,7 @@ pub struct Output<T> {
     groups: Vec<u16>,
     hashes: Vec<u64>,
     next: usize,
+    emitted: u64,
     flush_at: Option<Nanos>,
     failed: Option<OpError>,
     /// The end was sent: nothing follows it, not even barriers. To consumers an ended channel has passed all.
@@ -113,6 +115,7 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
             groups,
             hashes: Vec::new(),
             next,
+            emitted: 0,
             flush_at: None,
             failed: None,
             ended: false,
@@ -124,6 +127,7 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
         if self.channels.is_empty() {
             return;
         }
+        self.emitted += batch.len() as u64;
         let result = match &self.partitioner {
             Partitioner::Forward => {
                 self.whole(batch);
@@ -275,6 +279,14 @@ impl<T: Clone + Send + Sync + 'static> Chain for Output<T> {
 
     fn is_empty(&self) -> bool {
         true
+    }
+
+    fn watermark(&self) -> EventTime {
+        MIN_WATERMARK
+    }
+
+    fn emitted(&self) -> u64 {
+        self.emitted
     }
 
     fn control(&mut self, control: Control<'_>, now: Nanos) {

@@ -273,6 +273,14 @@ impl<A: Record, B: Record, O: Send + 'static> Chain for TwoInputNode<A, B, O> {
         self.first.is_empty() && self.second.is_empty() && self.due.is_empty() && self.outlet.is_empty()
     }
 
+    fn watermark(&self) -> EventTime {
+        self.current
+    }
+
+    fn emitted(&self) -> u64 {
+        self.outlet.emitted()
+    }
+
     fn control(&mut self, control: Control<'_>, now: Nanos) {
         self.outlet.control(control, now);
     }

@@ -33,7 +33,8 @@ use super::status::{JobFailure, JobState, JobStatus, StatusBoard, SubtaskInfo, V
 /// What jobs of one process share: clock, pools, ticker. Made by the first job, or given.
 pub struct Engine {
     clock: Arc<dyn Clock>,
-    tokio: tokio::runtime::Runtime,
+    /// Taken when the engine is dropped.
+    tokio: Option<tokio::runtime::Runtime>,
     pool: Arc<Pool>,
     ticker: Arc<Ticker>,
     running: Mutex<BTreeMap<JobId, Arc<StatusBoard>>>,
@@ -70,7 +71,7 @@ impl Engine {
             ticker: Ticker::start(clock.clone())?,
             pool: Pool::start("tidegate-pool", 4)?,
             clock,
-            tokio,
+            tokio: Some(tokio),
             running: Mutex::default(),
             boards: Mutex::default(),
         }))
@@ -93,7 +94,7 @@ impl Engine {
 
     /// The runtime that the store uses; a web server may run on it too.
     pub fn handle(&self) -> &tokio::runtime::Handle {
-        self.tokio.handle()
+        self.tokio.as_ref().expect("taken only when the engine is dropped").handle()
     }
 
     /// Every job started here, the newest last, ended ones too.
@@ -144,7 +145,7 @@ impl Engine {
         trace: Option<TraceSink>,
         board: Arc<StatusBoard>,
     ) -> Result<Arc<RunningJob>, StartError> {
-        let executor = Executor::Tokio(self.tokio.handle().clone());
+        let executor = Executor::Tokio(self.handle().clone());
         let (store, held) = open_store(&graph.job, &settings).map_err(JobError::Store)?;
         let worker = StoreWorker::new(StoreWorkerParts {
             store,
@@ -198,6 +199,16 @@ impl Engine {
         std::thread::Builder::new().name("tidegate-master".into()).spawn(move || lead(master, env, &inbox))?;
         self.boards.lock().unwrap_or_else(PoisonError::into_inner).push(running.clone());
         Ok(running)
+    }
+}
+
+impl Drop for Engine {
+    /// The last reference may go inside a runtime, this one or the user's, where waiting for threads would panic.
+    /// Nothing is lost: a job that runs holds a reference of its own.
+    fn drop(&mut self) {
+        if let Some(tokio) = self.tokio.take() {
+            tokio.shutdown_background();
+        }
     }
 }
 

@@ -1,8 +1,9 @@
 //! Counters of one task that others read while it runs.
 
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
 
-use tidegate_types::Nanos;
+use tidegate_types::time::MIN_WATERMARK;
+use tidegate_types::{EventTime, Nanos};
 
 /// What a task is doing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -27,11 +28,11 @@ impl TaskStatus {
 }
 
 /// Counters of one task. Times are in nanoseconds.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct TaskMetrics {
-    /// Records taken from gates.
+    /// Records taken from gates, or read by the source.
     pub records_in: AtomicU64,
-    /// Records that the source emitted, or that passed the head of the chain.
+    /// Records handed on over the edges behind the chain; one that goes over two edges counts twice.
     pub records_out: AtomicU64,
     /// Time spent in passes.
     pub busy_ns: AtomicU64,
@@ -39,6 +40,8 @@ pub struct TaskMetrics {
     pub idle_ns: AtomicU64,
     /// Time without room in the outputs.
     pub backpressured_ns: AtomicU64,
+    /// The watermark at the head of the chain.
+    pub watermark: AtomicI64,
     /// Records queued in the gates.
     pub queued: AtomicU64,
     /// Records the gates may hold.
@@ -75,15 +78,45 @@ pub struct TaskTotals {
 /// How often a reader tries again when the task goes on while it reads.
 const READ_AGAIN: usize = 8;
 
+impl Default for TaskMetrics {
+    /// The counters of a task that has done nothing.
+    fn default() -> Self {
+        Self {
+            records_in: AtomicU64::new(0),
+            records_out: AtomicU64::new(0),
+            busy_ns: AtomicU64::new(0),
+            idle_ns: AtomicU64::new(0),
+            backpressured_ns: AtomicU64::new(0),
+            watermark: AtomicI64::new(MIN_WATERMARK),
+            queued: AtomicU64::new(0),
+            capacity: AtomicU64::new(0),
+            waiting: AtomicU64::new(0),
+            status: AtomicU8::new(0),
+        }
+    }
+}
+
 impl TaskMetrics {
     /// Adds to a counter that only the task writes: no read-modify-write needed.
     pub(crate) fn add(counter: &AtomicU64, by: u64) {
         counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
     }
 
-    /// The watermark at the head.
+    /// Takes note of records queued in the gates, and of how many they may hold.
+    pub(crate) fn note_fill(&self, (queued, capacity): (u64, u64)) {
+        self.queued.store(queued, Ordering::Relaxed);
+        self.capacity.store(capacity, Ordering::Relaxed);
+    }
+
+    /// Takes note of records emitted in all, and of the watermark.
+    pub(crate) fn note_progress(&self, emitted: u64, watermark: EventTime) {
+        self.records_out.store(emitted, Ordering::Relaxed);
+        self.watermark.store(watermark, Ordering::Relaxed);
+    }
+
+    /// The watermark at the head of the chain; below every time before the first one.
     pub fn watermark(&self) -> EventTime {
-        self.watermark.load(Ordering::Relaxed).cast_signed()
+        self.watermark.load(Ordering::Relaxed)
     }
 
     /// Records queued in the gates, and how many they may hold.

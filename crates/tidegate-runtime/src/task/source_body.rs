@@ -6,7 +6,7 @@ use bytes::Bytes;
 use tidegate_protocol::barrier::BarrierEvent;
 use tidegate_types::codec::canonical;
 use tidegate_types::snapshot::{Encoding, SectionBytes, SectionHead, SectionKind};
-use tidegate_types::time::MAX_WATERMARK;
+use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
 use tidegate_types::{
     ChannelIndex, CheckpointId, EdgeKind, EventTime, Generation, Nanos, OperatorUid,
 };
@@ -133,6 +133,14 @@ impl<T: Send + 'static> Chain for SourceNode<T> {
 
     fn is_empty(&self) -> bool {
         self.outlet.is_empty()
+    }
+
+    fn watermark(&self) -> EventTime {
+        MIN_WATERMARK
+    }
+
+    fn emitted(&self) -> u64 {
+        self.outlet.emitted()
     }
 
     fn control(&mut self, control: Control<'_>, now: Nanos) {

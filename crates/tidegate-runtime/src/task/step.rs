@@ -11,7 +11,7 @@ mod mail;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tidegate_protocol::barrier::{BarrierEvent, BarrierHandler};

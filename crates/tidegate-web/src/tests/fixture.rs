@@ -272,7 +272,7 @@ fn metrics(id: SubtaskId) -> Arc<TaskMetrics> {
     metrics.backpressured_ns.store(3_000_000_000, Relaxed);
     metrics.queued.store(25, Relaxed);
     metrics.capacity.store(100, Relaxed);
-    metrics.watermark.store(1234_i64.cast_unsigned(), Relaxed);
+    metrics.watermark.store(1234, Relaxed);
     metrics.set_status(TaskStatus::Running);
     Arc::new(metrics)
 }

@@ -134,6 +134,21 @@ fn an_engine_without_jobs() {
 }
 
 #[test]
+fn a_server_does_not_keep_its_engine_and_either_may_go_first_inside_a_runtime() {
+    runtime().block_on(async {
+        let engine = Engine::start().unwrap();
+        let address = Address::new("127.0.0.1", 0);
+        let (first, second) =
+            (Server::start(&engine, &address).unwrap(), Server::start(&engine, &address).unwrap());
+        drop(first);
+        let kept = std::sync::Arc::downgrade(&engine);
+        drop(engine);
+        assert_eq!(kept.strong_count(), 0);
+        drop(second);
+    });
+}
+
+#[test]
 fn a_port_in_use_is_named_with_the_remedy() {
     let runtime = runtime();
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();

@@ -55,10 +55,9 @@ for word, n in counts.items():
     print("%s\t%d" % (word, n))
 PY
 
-count() {
-    "$TIDEGATE" demo wordcount --input "$dir/in" --output "$dir/out" --checkpoint-dir "$dir/checkpoints" \
-        --interval 100ms "$@"
-}
+# Not a function: what runs in the background must be the program itself, to be killed.
+count=("$TIDEGATE" demo wordcount --input "$dir/in" --output "$dir/out" --checkpoint-dir "$dir/checkpoints"
+    --interval 100ms)
 
 completed() {
     "$TIDEGATE" checkpoint list "$dir/checkpoints" --json 2>/dev/null |
@@ -73,7 +72,7 @@ seen=0
 for run in "unaligned 2 --rate 4000" "aligned 3 --rate 4000 --restore latest" "adaptive 1 --rate 4000 --restore latest"; do
     read -r mode parallelism more <<<"$run"
     # shellcheck disable=SC2086
-    count --mode "$mode" --parallelism "$parallelism" $more >>"$dir/log" 2>&1 &
+    "${count[@]}" --mode "$mode" --parallelism "$parallelism" $more >>"$dir/log" 2>&1 &
     pid=$!
     eventually 20 newer_than "$seen"
     kill -9 "$pid" || fail "it ended before it could be killed ($mode)"
@@ -82,7 +81,7 @@ for run in "unaligned 2 --rate 4000" "aligned 3 --rate 4000 --restore latest" "a
     seen=$(completed)
     ((seen > 0)) || fail "no checkpoint was complete when it was killed"
 done
-count --mode unaligned --parallelism 2 --restore latest >>"$dir/log" 2>&1 || fail "the last run failed"
+"${count[@]}" --mode unaligned --parallelism 2 --restore latest >>"$dir/log" 2>&1 || fail "the last run failed"
 grep -q "restored from checkpoint" "$dir/log" || fail "nothing was restored"
 
 cat "$dir"/out/* | LC_ALL=C sort >"$dir/found"
@@ -93,6 +92,6 @@ hidden=$(find "$dir/out" -name '.*' -type f)
 staged=$(find "$dir/checkpoints" -name '*#*')
 [[ -z $staged ]] || fail "left over: $staged"
 
-count --restore latest >"$dir/again" 2>&1 || fail "a finished job restored is an error: $(cat "$dir/again")"
+"${count[@]}" --restore latest >"$dir/again" 2>&1 || fail "a finished job restored is an error: $(cat "$dir/again")"
 grep -q "had finished" "$dir/again" || fail "a finished job restored doesn't say so: $(cat "$dir/again")"
 echo "$(wc -l <"$dir/found") words right after three kills, the last checkpoint before the end was $seen"

@@ -23,11 +23,10 @@ mkdir "$dir/in"
 for n in $(seq 5000); do echo "a b$((n % 7)) c$((n % 101))"; done >"$dir/in/text"
 awk '{ for (i = 1; i <= NF; i++) n[$i]++ } END { for (w in n) print w "\t" n[w] }' "$dir/in/text" | sort >"$dir/expected"
 
-count() {
-    "$TIDEGATE" demo wordcount --input "$dir/in" --output "$dir/out" --checkpoint-dir "$dir/checkpoints" "$@"
-}
+# Not a function: what runs in the background must be the program itself, to get the signal.
+count=("$TIDEGATE" demo wordcount --input "$dir/in" --output "$dir/out" --checkpoint-dir "$dir/checkpoints")
 
-count --interval 50ms --rate 1000 >"$dir/first.log" 2>&1 &
+"${count[@]}" --interval 50ms --rate 1000 >"$dir/first.log" 2>&1 &
 pid=$!
 limit=$((SECONDS + 20))
 until "$TIDEGATE" checkpoint list "$dir/checkpoints" --json 2>/dev/null | grep -q '"complete"'; do
@@ -41,7 +40,7 @@ pid=
 ((code == 0)) || fail "SIGTERM ended it with $code"
 grep -q "suspended in checkpoint" "$dir/first.log" || fail "it doesn't say where it was suspended"
 
-count --restore latest >"$dir/second.log" 2>&1 || fail "it doesn't go on"
+"${count[@]}" --restore latest >"$dir/second.log" 2>&1 || fail "it doesn't go on"
 grep -q "^finished" "$dir/second.log" || fail "it didn't finish"
 sort "$dir"/out/* | cmp - "$dir/expected" >&2 || fail "the counts differ"
 echo "suspended by SIGTERM, went on, $(wc -l <"$dir/expected") words right"

@@ -16,10 +16,11 @@ assert all(o["meaning"] and o["flink"] and o["default"] for o in options.values(
 assert len(options) > 40, len(options)'
 "$TIDEGATE" config --markdown | grep -q '| `execution.checkpointing.interval` |'
 
+# Id 1 is the claim of the first leader.
 for n in $(seq 3000); do echo "a b$n"; done >"$dir/text"
 "$TIDEGATE" demo wordcount --input "$dir/text" --output "$dir/out" --checkpoint-dir "$dir/c" --interval 50ms \
-    --job-id "my job" --trace-checkpoint 1 >"$dir/log" 2>&1
-grep -q "^checkpoint 1 .*on its way through the tasks" "$dir/log"
+    --job-id "my job" --trace-checkpoint 2 >"$dir/log" 2>&1
+grep -q "^checkpoint 2 .*on its way through the tasks" "$dir/log"
 job=$(find "$dir/c" -mindepth 1 -maxdepth 1 -type d)
 for path in "$dir/c" "$job"; do
     "$TIDEGATE" checkpoint list "$path" | grep -q "complete"

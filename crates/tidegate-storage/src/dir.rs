@@ -2,7 +2,7 @@
 //!
 //! Owns: opening a location (a path, `file:///…`, `memory:///…`), and create, read, list, copy, delete with
 //! errors that name operation and path. All of it is plain `object_store`; a local directory is known besides,
-//! for what that interface can't see ([`crate::local`]).
+//! for what that interface can't see (`local.rs`).
 //!
 //! Does not own: names ([`crate::layout`]), what objects mean, retries, or any order of writes
 //! ([`crate::decision`]).

@@ -125,7 +125,7 @@ impl Snapshot {
 
     /// Reads its state.
     pub fn reader(&self) -> StateReader {
-        StateReader::new(self.base.clone())
+        StateReader::of(self.base.clone(), format!("{}/{METADATA}", self.location))
     }
 
     /// That it belongs to `job`.

@@ -13,6 +13,7 @@ use tidegate_types::snapshot::{Location, Section, SectionHead, SectionKind};
 
 use crate::dir::StoreDir;
 use crate::error::{Problem, StorageError};
+use crate::layout::METADATA;
 use crate::state_file::{HEADER_BYTES, check_header};
 
 /// Sections with a gap of at most this between them are read together: on a remote store a request costs about as
@@ -27,6 +28,8 @@ const READ: &str = "read state";
 #[derive(Debug, Clone)]
 pub struct StateReader {
     base: StoreDir,
+    /// Where inline bytes stand, for messages.
+    metadata: String,
 }
 
 /// Sections that one request brings: their indexes, and the range from the first to the last.
@@ -40,7 +43,13 @@ struct Request {
 impl StateReader {
     /// Reads files relative to `base`: the job's directory for a checkpoint, its own for a savepoint.
     pub fn new(base: StoreDir) -> Self {
-        Self { base }
+        let metadata = base.describe(METADATA);
+        Self { base, metadata }
+    }
+
+    /// The same of the checkpoint whose `_metadata` stands at `metadata`.
+    pub(crate) fn of(base: StoreDir, metadata: String) -> Self {
+        Self { base, metadata }
     }
 
     /// The bytes of one section.
@@ -66,7 +75,8 @@ impl StateReader {
         for (index, section) in sections.iter().enumerate() {
             match &section.location {
                 Location::Inline(inline) => {
-                    check_crc(section, inline).map_err(|problem| self.fail("_metadata", problem))?;
+                    check_crc(section, inline)
+                        .map_err(|problem| StorageError::new(READ, self.metadata.clone(), problem))?;
                     bytes[index] = inline.clone();
                 }
                 Location::File { path, .. } => by_file.entry(path).or_default().push(index),

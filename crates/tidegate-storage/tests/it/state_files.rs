@@ -351,3 +351,28 @@ fn a_path_in_metadata_cannot_lead_out_of_the_directory() {
         assert_eq!(error.kind(), ErrorKind::Bug, "{error}");
     }
 }
+
+#[test]
+fn damaged_inline_state_names_its_checkpoint() {
+    let job = job_over(memory());
+    let location = Location::Inline("abc".into());
+    let snapshot = snapshot_of(
+        &job,
+        vec![Section {
+            head: head("sum", "counts"),
+            crc: 1,
+            location,
+        }],
+    );
+    let error = read_all(&snapshot).unwrap_err();
+    assert_eq!(
+        (error.kind(), error.path()),
+        (ErrorKind::Corrupted, "memory:///word%20count/chk-2/_metadata")
+    );
+    assert!(
+        error
+            .to_string()
+            .contains("keyed state \"counts\" of operator \"sum\""),
+        "{error}"
+    );
+}

@@ -4,7 +4,7 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// A file that is being written.
 pub(crate) trait Staged: Send {
@@ -46,6 +46,9 @@ pub(crate) trait Disk: fmt::Debug + Send + Sync {
     fn sync_dir(&self, dir: &Path) -> io::Result<()>;
 }
 
+/// Directories above the one that is made whose entries are made durable in any case.
+const SYNCED_ABOVE: usize = 2;
+
 /// The operating system's.
 #[derive(Debug)]
 pub(crate) struct LocalDisk;
@@ -62,17 +65,13 @@ impl Staged for File {
 
 impl Disk for LocalDisk {
     fn make_dir(&self, dir: &Path) -> io::Result<()> {
-        let missing: Vec<PathBuf> = dir
-            .ancestors()
-            .take_while(|d| !d.is_dir())
-            .map(Path::to_owned)
-            .collect();
+        let missing = dir.ancestors().take_while(|d| !d.is_dir()).count();
         fs::create_dir_all(dir)?;
-        // From the top down, so that no entry is durable in a directory that isn't.
-        for made in missing.iter().rev() {
-            match made.parent() {
-                Some(parent) if !parent.as_os_str().is_empty() => self.sync_dir(parent)?,
-                _ => {}
+        // Some above what was made, too: a process that died may have made them without getting to the sync.
+        for parent in dir.ancestors().skip(1).take(missing + SYNCED_ABOVE) {
+            match self.sync_dir(parent) {
+                Err(e) if e.kind() == io::ErrorKind::PermissionDenied => break,
+                other => other?,
             }
         }
         Ok(())

@@ -2,8 +2,9 @@
 //!
 //! Owns: the layout of a checkpoint directory ([`layout`]), the decision object ([`metadata`]) and the order of
 //! writes around it ([`decision`]), taking a job over ([`claim`]), deleting what is garbage ([`retention`],
-//! [`sweep`]), state files ([`state_file`], [`state_reader`]), savepoints ([`savepoint`]), finding and checking what
-//! stands there ([`discover`], [`mod@verify`]), local leadership ([`lock`]), and stores that fail on purpose ([`fault`]).
+//! [`sweep`]), state files ([`state_file`], [`state_reader`]), savepoints ([`savepoint`]), finding and checking
+//! what stands there ([`discover`], [`mod@verify`]), local leadership ([`lock`]), and stores that fail on purpose
+//! ([`fault`]).
 //!
 //! Does not own: when a checkpoint is triggered or tolerated to fail (the coordinator), what a section's bytes mean
 //! (their operators), or sinks. No clock, no randomness and no executor: all three come from the caller.

@@ -107,8 +107,8 @@ impl JobStore {
     /// Never deletes what a kept checkpoint names, a savepoint, a claim, or a file of a newer leader.
     ///
     /// # Errors
-    /// The store's on listing and reading; [`Problem::Fenced`](crate::Problem::Fenced) if another leader was met, with nothing deleted by
-    /// this call; [`Problem::Bug`](crate::Problem::Bug) if the plan would have deleted a named file, likewise.
+    /// The store's on listing and reading; [`ErrorKind::Fenced`] if another leader was met, with nothing deleted by
+    /// this call; [`ErrorKind::Bug`] if the plan would have deleted a named file, likewise.
     pub async fn sweep(&self, permit: &mut DeletePermit, view: &View) -> Result<SweepReport, StorageError> {
         permit.fence.check(SWEEP, self.dir.url())?;
         if permit.job != self.job {

@@ -52,21 +52,23 @@ fn every_way_to_name_a_checkpoint_finds_it() {
     );
 }
 
+/// Beside the job: directories that are no checkpoints, each in its own way.
+fn with_lookalikes(root: &tempfile::TempDir) -> PathBuf {
+    let (_, dir) = job_on_disk(root);
+    let at = |path: &str| root.path().join(path);
+    for name in ["empty", "photos", "fresh/chk-1", "renamed"] {
+        std::fs::create_dir_all(at(name)).unwrap();
+    }
+    std::fs::write(at("photos/1.jpg"), b"x").unwrap();
+    std::fs::copy(dir.join("chk-1/_metadata"), at("fresh/chk-1/_metadata")).unwrap();
+    std::fs::copy(dir.join("chk-4/_metadata"), at("renamed/_metadata")).unwrap();
+    dir
+}
+
 #[test]
 fn what_is_no_checkpoint_gets_a_plain_answer() {
     let root = tempfile::tempdir().unwrap();
-    let (_, dir) = job_on_disk(&root);
-    std::fs::create_dir(root.path().join("empty")).unwrap();
-    std::fs::create_dir(root.path().join("photos")).unwrap();
-    std::fs::write(root.path().join("photos/1.jpg"), b"x").unwrap();
-    std::fs::create_dir_all(root.path().join("fresh/chk-1")).unwrap();
-    std::fs::copy(
-        dir.join("chk-1/_metadata"),
-        root.path().join("fresh/chk-1/_metadata"),
-    )
-    .unwrap();
-    std::fs::create_dir(root.path().join("renamed")).unwrap();
-    std::fs::copy(dir.join("chk-4/_metadata"), root.path().join("renamed/_metadata")).unwrap();
+    let dir = with_lookalikes(&root);
     type Check = fn(&Problem) -> bool;
     let cases: [(PathBuf, Check, &str); 9] = [
         (

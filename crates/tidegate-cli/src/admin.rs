@@ -20,7 +20,9 @@ pub(crate) fn savepoint(console: &Console, global: &Global, args: &SavepointArgs
     let done = admin.carry_out(console, "savepoint", "savepoints", &body)?;
     match done["location"].as_str() {
         Some(place) => console.line(format_args!("savepoint of `{}`: {place}", admin.job)),
-        None => Err(CliError::Failed("the savepoint is complete, and the server didn't say where".to_owned())),
+        None => Err(CliError::Failed(
+            "the savepoint is complete, and the server didn't say where".to_owned(),
+        )),
     }
 }
 
@@ -33,19 +35,28 @@ pub(crate) fn stop(console: &Console, global: &Global, args: &StopArgs) -> Resul
     }
     let done = admin.carry_out(console, "stop", "stop", &body)?;
     let how = if args.drain { "drained" } else { "suspended" };
-    console.line(match (done["location"].as_str(), done["checkpoint-id"].as_u64()) {
-        (Some(place), _) => format!("job `{}` is {how}; savepoint: {place}", admin.job),
-        (None, Some(id)) if !args.drain => {
-            format!("job `{}` is {how} in checkpoint {id}; it goes on with --restore latest", admin.job)
-        }
-        _ => format!("job `{}` is {how}", admin.job),
-    })
+    console.line(
+        match (done["location"].as_str(), done["checkpoint-id"].as_u64()) {
+            (Some(place), _) => format!("job `{}` is {how}; savepoint: {place}", admin.job),
+            (None, Some(id)) if !args.drain => {
+                format!(
+                    "job `{}` is {how} in checkpoint {id}; it goes on with --restore latest",
+                    admin.job
+                )
+            }
+            _ => format!("job `{}` is {how}", admin.job),
+        },
+    )
 }
 
 /// Cancels a job.
 pub(crate) fn cancel(console: &Console, global: &Global, args: &CancelArgs) -> Result<(), CliError> {
     let admin = Admin::new(global, args.job.as_deref())?;
-    admin.client.ask("PATCH", &format!("/jobs/{}?mode=cancel", segment(&admin.job)), None)?;
+    admin.client.ask(
+        "PATCH",
+        &format!("/jobs/{}?mode=cancel", segment(&admin.job)),
+        None,
+    )?;
     console.line(format_args!("job `{}` is being cancelled", admin.job))
 }
 
@@ -78,9 +89,13 @@ impl Admin {
     /// Begins an operation and waits for its end.
     fn carry_out(&self, console: &Console, what: &str, path: &str, body: &Value) -> Result<Value, CliError> {
         let job = segment(&self.job);
-        let begun = self.client.ask("POST", &format!("/jobs/{job}/{path}"), Some(body))?;
+        let begun = self
+            .client
+            .ask("POST", &format!("/jobs/{job}/{path}"), Some(body))?;
         let Some(request) = begun["request-id"].as_str() else {
-            return Err(CliError::Failed("the server began nothing; is it Tidegate's REST interface?".to_owned()));
+            return Err(CliError::Failed(
+                "the server began nothing; is it Tidegate's REST interface?".to_owned(),
+            ));
         };
         let status = format!("/jobs/{job}/savepoints/{}", segment(request));
         runtime()?.block_on(async {
@@ -117,13 +132,18 @@ fn only_job(jobs: &Value) -> Result<String, CliError> {
         ["FINISHED", "CANCELED", "FAILED", "SUSPENDED"].contains(&status)
     };
     let all = jobs["jobs"].as_array().into_iter().flatten();
-    let running: Vec<&str> = all.filter(|job| !ended(job)).filter_map(|job| job["id"].as_str()).collect();
+    let running: Vec<&str> = all
+        .filter(|job| !ended(job))
+        .filter_map(|job| job["id"].as_str())
+        .collect();
     match &running[..] {
         [one] => Ok((*one).to_owned()),
         [] => Err(CliError::Failed("no job runs there".to_owned())),
-        several => {
-            Err(CliError::Usage(format!("{} jobs run there; name one with --job: {}", several.len(), several.join(", "))))
-        }
+        several => Err(CliError::Usage(format!(
+            "{} jobs run there; name one with --job: {}",
+            several.len(),
+            several.join(", ")
+        ))),
     }
 }
 
@@ -138,7 +158,10 @@ mod tests {
         let none = only_job(&json!({"jobs": [{"id": "a", "status": "FAILED"}]})).expect_err("none runs");
         assert!(matches!(none, CliError::Failed(_)));
         let jobs = json!({"jobs": [{"id": "a", "status": "CREATED"}, {"id": "b", "status": "RUNNING"}]});
-        assert_eq!(only_job(&jobs).expect_err("two run").to_string(), "2 jobs run there; name one with --job: a, b");
+        assert_eq!(
+            only_job(&jobs).expect_err("two run").to_string(),
+            "2 jobs run there; name one with --job: a, b"
+        );
         assert!(only_job(&Value::Null).is_err());
     }
 
@@ -153,8 +176,18 @@ mod tests {
     #[test]
     fn paths_are_the_servers_and_urls_stay() {
         assert_eq!(absolute(None).expect("nothing"), None);
-        assert_eq!(absolute(Some("file:///sp")).expect("a URL").as_deref(), Some("file:///sp"));
-        assert_eq!(absolute(Some("/sp/../a")).expect("a path").as_deref(), Some("/sp/../a"));
-        assert!(absolute(Some("sp")).expect("a path").is_some_and(|p| p.starts_with('/')));
+        assert_eq!(
+            absolute(Some("file:///sp")).expect("a URL").as_deref(),
+            Some("file:///sp")
+        );
+        assert_eq!(
+            absolute(Some("/sp/../a")).expect("a path").as_deref(),
+            Some("/sp/../a")
+        );
+        assert!(
+            absolute(Some("sp"))
+                .expect("a path")
+                .is_some_and(|p| p.starts_with('/'))
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! The command line: what there is to be said, and how values are read.
 //!
-//! Owns: names, defaults and help of commands and flags. Does not own: options of the engine (`-D`), which are declared in
-//! `tidegate_types::options`, nor what commands do.
+//! Owns: names, defaults and help of commands and flags. Does not own: options of the engine (`-D`), which are
+//! declared in `tidegate_types::options`, nor what commands do.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -15,7 +15,13 @@ pub(crate) const REST_PORT: u16 = 8081;
 
 /// Stateful stream processing whose heart is the distributed snapshot.
 #[derive(Debug, Parser)]
-#[command(name = "tidegate", version, max_term_width = 120, subcommand_required = true, arg_required_else_help = true)]
+#[command(
+    name = "tidegate",
+    version,
+    max_term_width = 120,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
@@ -128,7 +134,8 @@ pub(crate) struct BackpressureArgs {
     /// Settings of a known experiment
     #[arg(long)]
     pub(crate) preset: Option<Preset>,
-    /// Where the checkpoints of the demo go, in a directory that is removed at the end [default: the system's for temporary files]
+    /// Where the checkpoints of the demo go, in a directory that is removed at the end [default: the system's for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// One JSON object per line instead of tables
@@ -154,7 +161,12 @@ pub(crate) struct IntervalArgs {
     #[arg(long, value_name = "TIME", default_value = "1ms", value_parser = value::<Duration>)]
     pub(crate) work: Duration,
     /// Payload of a record in bytes
-    #[arg(long, value_name = "BYTES", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(..=MAX_PAYLOAD))]
+    #[arg(
+        long,
+        value_name = "BYTES",
+        default_value_t = 1000,
+        value_parser = clap::value_parser!(u32).range(..=MAX_PAYLOAD)
+    )]
     pub(crate) payload: u32,
     /// Distinct keys
     #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=MAX_KEYS))]
@@ -162,7 +174,8 @@ pub(crate) struct IntervalArgs {
     /// How checkpoints are taken; by default as configured
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(crate) mode: Option<CheckpointingMode>,
-    /// Where the checkpoints of the demo go, in a directory that is removed at the end [default: the system's for temporary files]
+    /// Where the checkpoints of the demo go, in a directory that is removed at the end [default: the system's for
+    /// temporary files]
     #[arg(long, value_name = "DIR")]
     pub(crate) dir: Option<PathBuf>,
     /// One JSON object per line instead of tables
@@ -280,7 +293,10 @@ pub(crate) struct RestAddress {
 
 impl Default for RestAddress {
     fn default() -> Self {
-        Self { host: "localhost".to_owned(), port: REST_PORT }
+        Self {
+            host: "localhost".to_owned(),
+            port: REST_PORT,
+        }
     }
 }
 
@@ -290,7 +306,13 @@ fn value<T: OptionValue>(text: &str) -> Result<T, String> {
 }
 
 fn positive(text: &str) -> Result<Duration, String> {
-    value::<Duration>(text).and_then(|d| if d.is_zero() { Err("must be above zero".to_owned()) } else { Ok(d) })
+    value::<Duration>(text).and_then(|d| {
+        if d.is_zero() {
+            Err("must be above zero".to_owned())
+        } else {
+            Ok(d)
+        }
+    })
 }
 
 fn maybe_time(text: &str) -> Result<MaybeTime, String> {
@@ -316,23 +338,39 @@ fn modes(text: &str) -> Result<Modes, String> {
 /// `host:port`, `host`, `port`, each also as a URL.
 fn rest_address(text: &str) -> Result<RestAddress, String> {
     let wrong = |why: &str| format!("{why}; expected host:port, host or port, such as localhost:{REST_PORT}");
-    let bare = text.trim().strip_prefix("http://").unwrap_or(text.trim()).trim_end_matches('/');
+    let bare = text
+        .trim()
+        .strip_prefix("http://")
+        .unwrap_or(text.trim())
+        .trim_end_matches('/');
     if bare.is_empty() || bare.contains('/') {
         return Err(wrong("not an address"));
     }
     if bare.bytes().all(|b| b.is_ascii_digit()) {
         let port = bare.parse().map_err(|_| wrong("ports go up to 65535"))?;
-        return Ok(RestAddress { port, ..RestAddress::default() });
+        return Ok(RestAddress {
+            port,
+            ..RestAddress::default()
+        });
     }
     // Colons inside brackets, or several without brackets, belong to an IPv6 address.
     let is_bare_ipv6 = !bare.starts_with('[') && bare.matches(':').count() > 1;
     match bare.rsplit_once(':') {
         Some((host, port)) if !is_bare_ipv6 && !port.ends_with(']') => {
-            let port = port.parse().map_err(|_| wrong("the port isn't a number up to 65535"))?;
-            let host = if host.is_empty() { "localhost".to_owned() } else { host.to_owned() };
+            let port = port
+                .parse()
+                .map_err(|_| wrong("the port isn't a number up to 65535"))?;
+            let host = if host.is_empty() {
+                "localhost".to_owned()
+            } else {
+                host.to_owned()
+            };
             Ok(RestAddress { host, port })
         }
-        _ => Ok(RestAddress { host: bare.to_owned(), port: REST_PORT }),
+        _ => Ok(RestAddress {
+            host: bare.to_owned(),
+            port: REST_PORT,
+        }),
     }
 }
 

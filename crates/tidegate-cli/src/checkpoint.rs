@@ -1,11 +1,12 @@
 //! `tidegate checkpoint`: what stands in a checkpoint directory. Reads only, beside a running job too.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use serde_json::{Value, json};
 use tidegate_storage::{
-    CheckpointStore, CheckpointSummary, DecisionSummary, Finished, Problem, Snapshot, StorageError, StoreDir, VerifyReport,
-    layout, open_snapshot, verify,
+    CheckpointStore, CheckpointSummary, DecisionSummary, Finished, Problem, Snapshot, StorageError, StoreDir,
+    VerifyReport, layout, open_snapshot, verify,
 };
 use tidegate_types::JobId;
 use tidegate_types::snapshot::{Location, Section, SectionKind};
@@ -41,9 +42,15 @@ async fn listing(path: &str) -> Result<Listing, StorageError> {
         return Ok(all);
     }
     let local = dir.local_path();
-    let name = local.and_then(|p| p.file_name()).and_then(|name| name.to_str()).and_then(layout::job_of_dir_name);
+    let name = local
+        .and_then(|p| p.file_name())
+        .and_then(|name| name.to_str())
+        .and_then(layout::job_of_dir_name);
     if let (Some(job), Some(parent)) = (name, local.and_then(|p| p.parent()).and_then(|p| p.to_str())) {
-        let checkpoints = CheckpointStore::at(StoreDir::open(parent)?).job(&job)?.checkpoints().await?;
+        let checkpoints = CheckpointStore::at(StoreDir::open(parent)?)
+            .job(&job)?
+            .checkpoints()
+            .await?;
         if !checkpoints.is_empty() {
             return Ok(vec![(job, checkpoints)]);
         }
@@ -51,8 +58,13 @@ async fn listing(path: &str) -> Result<Listing, StorageError> {
     // What else it is, and why there is nothing to list, is said best by trying to open it.
     match open_snapshot(path).await {
         Ok(_) => {
-            let found = "it is a checkpoint itself; `tidegate checkpoint show` tells what is in it".to_owned();
-            Err(StorageError::new("list checkpoints in", path, Problem::NotACheckpoint { found }))
+            let found =
+                "it is a checkpoint itself; `tidegate checkpoint show` tells what is in it".to_owned();
+            Err(StorageError::new(
+                "list checkpoints in",
+                path,
+                Problem::NotACheckpoint { found },
+            ))
         }
         Err(error) => Err(error),
     }
@@ -60,8 +72,10 @@ async fn listing(path: &str) -> Result<Listing, StorageError> {
 
 fn list(console: &Console, args: &PathArgs, listing: Listing) -> Result<(), CliError> {
     if args.json {
-        let jobs: Vec<Value> =
-            listing.iter().map(|(job, checkpoints)| json!({ "job": job, "checkpoints": checkpoints })).collect();
+        let jobs: Vec<Value> = listing
+            .iter()
+            .map(|(job, checkpoints)| json!({ "job": job, "checkpoints": checkpoints }))
+            .collect();
         return console.line(Value::from(jobs));
     }
     for (job, checkpoints) in listing {
@@ -76,15 +90,27 @@ fn list(console: &Console, args: &PathArgs, listing: Listing) -> Result<(), CliE
 
 fn row(checkpoint: &CheckpointSummary) -> Vec<String> {
     let (state, what) = match &checkpoint.state {
-        DecisionSummary::Complete { savepoint: Some(place), state_bytes, .. } => {
-            (size(*state_bytes), format!("savepoint, {place}"))
-        }
-        DecisionSummary::Complete { savepoint: None, state_bytes, .. } => (size(*state_bytes), "complete".to_owned()),
+        DecisionSummary::Complete {
+            savepoint: Some(place),
+            state_bytes,
+            ..
+        } => (size(*state_bytes), format!("savepoint, {place}")),
+        DecisionSummary::Complete {
+            savepoint: None,
+            state_bytes,
+            ..
+        } => (size(*state_bytes), "complete".to_owned()),
         DecisionSummary::Aborted { reason } => (String::new(), format!("aborted: {reason}")),
         DecisionSummary::Undecided => (String::new(), "in progress, or left behind".to_owned()),
         DecisionSummary::Unreadable { error } => (String::new(), format!("unreadable: {error}")),
     };
-    vec![format!("  {}", checkpoint.id), count(checkpoint.files), size(checkpoint.size_bytes), state, what]
+    vec![
+        format!("  {}", checkpoint.id),
+        count(checkpoint.files),
+        size(checkpoint.size_bytes),
+        state,
+        what,
+    ]
 }
 
 /// Where a section's bytes are, in short.
@@ -98,7 +124,10 @@ fn place(section: &Section) -> String {
 fn kind(section: &Section) -> String {
     match &section.head.kind {
         SectionKind::InFlight(at) => {
-            format!("in flight, input {}, subtask {} to {}", at.input, at.producer, at.consumer)
+            format!(
+                "in flight, input {}, subtask {} to {}",
+                at.input, at.producer, at.consumer
+            )
         }
         kind => format!("{kind:?}").to_lowercase(),
     }
@@ -108,46 +137,27 @@ fn show(console: &Console, args: &PathArgs, snapshot: &Snapshot) -> Result<(), C
     if args.json {
         return console.line(described(snapshot));
     }
-    let (header, metadata) = (snapshot.header(), snapshot.metadata());
-    let what = if metadata.kind.is_savepoint() { "savepoint" } else { "checkpoint" };
-    console.line(format_args!("{what} {} of job `{}` at {}", header.id, header.job, snapshot.location()))?;
-    let took = u64::try_from(metadata.completed_at_ms - metadata.triggered_at_ms).unwrap_or(0);
-    console.line(format_args!(
-        "  triggered at {} ms since 1970, complete {} later; leader epoch {}, lineage {}, {} key groups",
-        metadata.triggered_at_ms,
-        time(std::time::Duration::from_millis(took)),
-        header.epoch,
-        metadata.lineage.0,
-        metadata.max_parallelism
-    ))?;
-    console.line(format_args!(
-        "  {} of state, {} of it in _metadata; {} in flight ({})",
-        size(metadata.state_bytes()),
-        size(metadata.inline_bytes()),
-        size(metadata.stats.persisted_bytes),
-        plural(metadata.stats.persisted_records, "record")
-    ))?;
-    let mut of_operator: BTreeMap<&str, Vec<&Section>> = BTreeMap::new();
-    for section in metadata.sections() {
-        of_operator.entry(section.head.uid.as_str()).or_default().push(section);
+    for line in head(snapshot) {
+        console.line(line)?;
     }
-    for operator in &metadata.operators {
+    let mut of_operator: BTreeMap<&str, Vec<&Section>> = BTreeMap::new();
+    for section in snapshot.metadata().sections() {
+        of_operator
+            .entry(section.head.uid.as_str())
+            .or_default()
+            .push(section);
+    }
+    for operator in &snapshot.metadata().operators {
         let finished = match operator.finished {
             Finished::No => "",
             Finished::Partly => ", some subtasks finished",
             Finished::Fully => ", finished",
         };
         let of = plural(u64::from(operator.parallelism.0), "subtask");
-        console.line(format_args!("operator `{}` ({}), {of}{finished}", operator.uid, operator.name))?;
-        let rows: Vec<Vec<String>> = of_operator
-            .remove(operator.uid.as_str())
-            .unwrap_or_default()
-            .into_iter()
-            .map(|s| {
-                let name = if s.head.name.is_empty() { kind(s) } else { format!("{} `{}`", kind(s), s.head.name) };
-                vec![format!("  {name}"), count(s.head.records), size(s.location.size_bytes()), place(s)]
-            })
-            .collect();
+        let (uid, name) = (&operator.uid, &operator.name);
+        console.line(format_args!("operator `{uid}` ({name}), {of}{finished}"))?;
+        let sections = of_operator.remove(uid.as_str()).unwrap_or_default();
+        let rows: Vec<Vec<String>> = sections.into_iter().map(section_row).collect();
         if !rows.is_empty() {
             for line in table(&["  state", "entries", "bytes", "where"], &rows) {
                 console.line(line)?;
@@ -155,6 +165,53 @@ fn show(console: &Console, args: &PathArgs, snapshot: &Snapshot) -> Result<(), C
         }
     }
     Ok(())
+}
+
+/// What there is to say of a checkpoint as a whole.
+fn head(snapshot: &Snapshot) -> [String; 3] {
+    let (header, metadata) = (snapshot.header(), snapshot.metadata());
+    let what = if metadata.kind.is_savepoint() {
+        "savepoint"
+    } else {
+        "checkpoint"
+    };
+    let took = u64::try_from(metadata.completed_at_ms - metadata.triggered_at_ms).unwrap_or(0);
+    [
+        format!(
+            "{what} {} of job `{}` at {}",
+            header.id,
+            header.job,
+            snapshot.location()
+        ),
+        format!(
+            "  triggered at {} ms since 1970, complete {} later; leader epoch {}, lineage {}, {} key groups",
+            metadata.triggered_at_ms,
+            time(Duration::from_millis(took)),
+            header.epoch,
+            metadata.lineage.0,
+            metadata.max_parallelism
+        ),
+        format!(
+            "  {} of state, {} of it in _metadata; {} in flight ({})",
+            size(metadata.state_bytes()),
+            size(metadata.inline_bytes()),
+            size(metadata.stats.persisted_bytes),
+            plural(metadata.stats.persisted_records, "record")
+        ),
+    ]
+}
+
+fn section_row(section: &Section) -> Vec<String> {
+    let name = match section.head.name.as_str() {
+        "" => kind(section),
+        name => format!("{} `{name}`", kind(section)),
+    };
+    vec![
+        format!("  {name}"),
+        count(section.head.records),
+        size(section.location.size_bytes()),
+        place(section),
+    ]
 }
 
 fn described(snapshot: &Snapshot) -> Value {
@@ -188,15 +245,32 @@ fn report(console: &Console, args: &PathArgs, report: &VerifyReport) -> Result<(
         for c in &report.checkpoints {
             let what = if c.savepoint { "savepoint" } else { "checkpoint" };
             let (sections, files) = (plural(c.sections, "section"), plural(c.files, "state file"));
-            console.line(format_args!("{what} {} of job `{}`: {sections} in {files}, {} compared", c.id, c.job, size(c.bytes)))?;
+            console.line(format_args!(
+                "{what} {} of job `{}`: {sections} in {files}, {} compared",
+                c.id,
+                c.job,
+                size(c.bytes)
+            ))?;
         }
         for orphan in &report.orphans {
-            let why = if orphan.may_be_in_progress { "of a checkpoint in progress, or left behind" } else { "named by none" };
-            console.line(format_args!("{}: {why}, {}", orphan.path, size(orphan.size_bytes)))?;
+            let why = if orphan.may_be_in_progress {
+                "of a checkpoint in progress, or left behind"
+            } else {
+                "named by none"
+            };
+            console.line(format_args!(
+                "{}: {why}, {}",
+                orphan.path,
+                size(orphan.size_bytes)
+            ))?;
         }
     }
     if report.ok {
-        return if args.json { Ok(()) } else { console.line(format_args!("{} is fine", report.location)) };
+        return if args.json {
+            Ok(())
+        } else {
+            console.line(format_args!("{} is fine", report.location))
+        };
     }
     Err(CliError::Failed(problems(report)))
 }

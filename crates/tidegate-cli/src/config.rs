@@ -16,7 +16,11 @@ struct Shown {
 }
 
 /// Prints the options with what holds for each.
-pub(crate) fn run(console: &Console, configuration: &Configuration, args: &ConfigArgs) -> Result<(), CliError> {
+pub(crate) fn run(
+    console: &Console,
+    configuration: &Configuration,
+    args: &ConfigArgs,
+) -> Result<(), CliError> {
     if args.markdown {
         return console.line(markdown().trim_end());
     }
@@ -30,11 +34,18 @@ pub(crate) fn run(console: &Console, configuration: &Configuration, args: &Confi
     for Shown { row, value, origin } in shown(configuration) {
         if row.group != group {
             let gap = if group.is_empty() { "" } else { "\n" };
-            console.line(format_args!("{gap}{}\n{}", row.group, "=".repeat(row.group.chars().count())))?;
+            console.line(format_args!(
+                "{gap}{}\n{}",
+                row.group,
+                "=".repeat(row.group.chars().count())
+            ))?;
             group = row.group;
         }
         console.line(format_args!("\n{} = {value}  ({origin})", row.key))?;
-        console.line(format_args!("    {}, default {}; {}", row.type_name, row.default, row.environment))?;
+        console.line(format_args!(
+            "    {}, default {}; {}",
+            row.type_name, row.default, row.environment
+        ))?;
         console.line(format_args!("    {}", row.meaning))?;
         console.line(format_args!("    Flink: {}", row.flink))?;
     }
@@ -51,11 +62,18 @@ fn check(configuration: &Configuration) -> Result<(), CliError> {
 
 fn shown(configuration: &Configuration) -> impl Iterator<Item = Shown> {
     let effective = configuration.effective();
-    table().into_iter().zip(effective).map(|(row, Effective { key, value, origin })| {
-        assert_eq!(row.key, key, "both lists are in the order of the declarations");
-        let origin = if origin == Origin::Default { "default".to_owned() } else { origin.to_string() };
-        Shown { row, value, origin }
-    })
+    table()
+        .into_iter()
+        .zip(effective)
+        .map(|(row, Effective { key, value, origin })| {
+            assert_eq!(row.key, key, "both lists are in the order of the declarations");
+            let origin = if origin == Origin::Default {
+                "default".to_owned()
+            } else {
+                origin.to_string()
+            };
+            Shown { row, value, origin }
+        })
 }
 
 #[cfg(test)]
@@ -68,8 +86,14 @@ mod tests {
         configuration.add_argument("parallelism.default=7");
         let all: Vec<Shown> = shown(&configuration).collect();
         assert_eq!(all.len(), table().len());
-        let parallelism = all.iter().find(|s| s.row.key == "parallelism.default").expect("it is declared");
-        assert_eq!((parallelism.value.as_str(), parallelism.origin.as_str()), ("7", "-D"));
+        let parallelism = all
+            .iter()
+            .find(|s| s.row.key == "parallelism.default")
+            .expect("it is declared");
+        assert_eq!(
+            (parallelism.value.as_str(), parallelism.origin.as_str()),
+            ("7", "-D")
+        );
         assert!(all.iter().filter(|s| s.origin != "default").count() == 1);
     }
 

@@ -1,7 +1,7 @@
 //! What the command says when something went wrong: one block of text, and an exit code.
 //!
-//! Owns: which errors are the caller's to fix (exit code 2) and which came up while working (1). Does not own: the texts,
-//! which come from whoever noticed.
+//! Owns: which errors are the caller's to fix (exit code 2) and which came up while working (1). Does not own: the
+//! texts, which come from whoever noticed.
 
 use std::io;
 use std::process::ExitCode;
@@ -64,13 +64,18 @@ impl From<OptionErrors> for CliError {
 
 impl From<BuildErrors> for CliError {
     fn from(errors: BuildErrors) -> Self {
-        let by_options = |e: &BuildError| matches!(e, BuildError::Options(_) | BuildError::TooParallel { .. });
+        let by_options =
+            |e: &BuildError| matches!(e, BuildError::Options(_) | BuildError::TooParallel { .. });
         let text = match &errors.0[..] {
             // The job is ours, so that it can't be built is no news; the option is.
             [BuildError::Options(options)] => options.to_string(),
             _ => errors.to_string(),
         };
-        if errors.0.iter().any(by_options) { Self::Usage(text) } else { Self::Failed(text) }
+        if errors.0.iter().any(by_options) {
+            Self::Usage(text)
+        } else {
+            Self::Failed(text)
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! A small HTTP/1.1 client for the REST interface: one request per connection, JSON both ways.
 //!
-//! An administrator's tool talks to a server it trusts, mostly on loopback; a full client with pools, redirects and TLS
-//! would be most of the binary. What is read is limited in size and time all the same, and anything unexpected is an error.
+//! An administrator's tool talks to a server it trusts, mostly on loopback; a full client with pools, redirects
+//! and TLS would be most of the binary. What is read is limited in size and time all the same, and anything
+//! unexpected is an error.
 
 use std::io::{self, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
@@ -43,19 +44,25 @@ impl Client {
     /// When nobody answers, or the answer is an error; its text is the server's.
     pub(crate) fn ask(&self, method: &str, path: &str, body: Option<&Value>) -> Result<Value, CliError> {
         let at = format!("http://{}", self.authority());
-        let answer = self.exchange(method, path, body).map_err(|error| match error.kind() {
-            io::ErrorKind::ConnectionRefused => CliError::Failed(format!(
-                "nothing listens at {at}. Start the job with --rest, and name the same address here"
-            )),
-            io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
-                CliError::Failed(format!("{at} didn't answer within {} s", PATIENCE.as_secs()))
-            }
-            _ => CliError::Failed(format!("{at} can't be asked: {error}")),
-        })?;
+        let answer = self
+            .exchange(method, path, body)
+            .map_err(|error| match error.kind() {
+                io::ErrorKind::ConnectionRefused => CliError::Failed(format!(
+                    "nothing listens at {at}. Start the job with --rest, and name the same address here"
+                )),
+                io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut => {
+                    CliError::Failed(format!("{at} didn't answer within {} s", PATIENCE.as_secs()))
+                }
+                _ => CliError::Failed(format!("{at} can't be asked: {error}")),
+            })?;
         if (200..300).contains(&answer.status) {
             return Ok(answer.body);
         }
-        let said = answer.body["errors"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        let said = answer.body["errors"]
+            .as_array()
+            .into_iter()
+            .flatten()
+            .filter_map(Value::as_str);
         let said: Vec<&str> = said.collect();
         Err(CliError::Failed(match &said[..] {
             [] => format!("{at} answered {method} {path} with status {}", answer.status),
@@ -108,20 +115,34 @@ impl Client {
 }
 
 fn invalid(what: &str) -> io::Error {
-    io::Error::new(io::ErrorKind::InvalidData, format!("{what}; is it Tidegate's REST interface?"))
+    io::Error::new(
+        io::ErrorKind::InvalidData,
+        format!("{what}; is it Tidegate's REST interface?"),
+    )
 }
 
 /// Reads a whole answer.
 fn parse(bytes: &[u8]) -> io::Result<Answer> {
-    let end = bytes.windows(4).position(|four| four == b"\r\n\r\n").ok_or_else(|| invalid("the answer has no head"))?;
+    let end = bytes
+        .windows(4)
+        .position(|four| four == b"\r\n\r\n")
+        .ok_or_else(|| invalid("the answer has no head"))?;
     let head = std::str::from_utf8(&bytes[..end]).map_err(|_| invalid("the answer's head isn't text"))?;
     let mut status = head.split("\r\n").next().unwrap_or_default().split(' ');
-    let is_http = status.next().is_some_and(|version| version.starts_with("HTTP/1."));
-    let code = status.next().and_then(|code| code.parse().ok()).filter(|_| is_http);
+    let is_http = status
+        .next()
+        .is_some_and(|version| version.starts_with("HTTP/1."));
+    let code = status
+        .next()
+        .and_then(|code| code.parse().ok())
+        .filter(|_| is_http);
     let status = code.ok_or_else(|| invalid("the answer isn't HTTP"))?;
     let header = |wanted: &str| {
         let named = head.split("\r\n").skip(1).filter_map(|line| line.split_once(':'));
-        named.filter(|(name, _)| name.eq_ignore_ascii_case(wanted)).map(|(_, value)| value.trim()).last()
+        named
+            .filter(|(name, _)| name.eq_ignore_ascii_case(wanted))
+            .map(|(_, value)| value.trim())
+            .last()
     };
     let rest = &bytes[end + 4..];
     let chunked = header("transfer-encoding").is_some_and(|how| how.eq_ignore_ascii_case("chunked"));
@@ -129,14 +150,19 @@ fn parse(bytes: &[u8]) -> io::Result<Answer> {
         _ if chunked => dechunked(rest)?,
         None => rest.to_vec(),
         Some(length) => {
-            let length: usize = length.parse().map_err(|_| invalid("the answer's length isn't a number"))?;
-            rest.get(..length).ok_or_else(|| invalid("the answer is cut off"))?.to_vec()
+            let length: usize = length
+                .parse()
+                .map_err(|_| invalid("the answer's length isn't a number"))?;
+            rest.get(..length)
+                .ok_or_else(|| invalid("the answer is cut off"))?
+                .to_vec()
         }
     };
     let is_json = header("content-type").is_some_and(|kind| kind.starts_with("application/json"));
     let body = match is_json {
         _ if body.is_empty() => Value::Null,
-        true => serde_json::from_slice(&body).map_err(|error| invalid(&format!("the answer isn't JSON: {error}")))?,
+        true => serde_json::from_slice(&body)
+            .map_err(|error| invalid(&format!("the answer isn't JSON: {error}")))?,
         false => Value::Null,
     };
     Ok(Answer { status, body })
@@ -147,9 +173,16 @@ fn dechunked(mut rest: &[u8]) -> io::Result<Vec<u8>> {
     let cut_off = || invalid("the answer is cut off");
     let mut body = Vec::new();
     loop {
-        let line = rest.windows(2).position(|two| two == b"\r\n").ok_or_else(cut_off)?;
-        let digits = std::str::from_utf8(&rest[..line]).ok().and_then(|l| l.split(';').next());
-        let length = digits.and_then(|d| usize::from_str_radix(d.trim(), 16).ok()).ok_or_else(cut_off)?;
+        let line = rest
+            .windows(2)
+            .position(|two| two == b"\r\n")
+            .ok_or_else(cut_off)?;
+        let digits = std::str::from_utf8(&rest[..line])
+            .ok()
+            .and_then(|l| l.split(';').next());
+        let length = digits
+            .and_then(|d| usize::from_str_radix(d.trim(), 16).ok())
+            .ok_or_else(cut_off)?;
         rest = &rest[line + 2..];
         if length == 0 {
             return Ok(body);

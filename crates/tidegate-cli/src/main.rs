@@ -1,9 +1,9 @@
 //! The `tidegate` command.
 //!
-//! Follow a command through it: [`args`] reads the command line, [`settings`] gathers the configuration, a [`session`] has
-//! engine and REST interface, the [`demo`]s build jobs and watch them; [`checkpoint`], [`admin`] and [`config`] need no
-//! job. Results go to standard output, remarks and errors to standard error ([`console`]). Exit codes: 0 done, 1 failed,
-//! 2 the command line or configuration is wrong ([`error`]).
+//! Follow a command through it: [`args`] reads the command line, [`settings`] gathers the configuration, a
+//! [`session`] has engine and REST interface, the [`demo`]s build jobs and watch them; [`checkpoint`], [`admin`]
+//! and [`config`] need no job. Results go to standard output, remarks and errors to standard error ([`console`]).
+//! Exit codes: 0 done, 1 failed, 2 the command line or configuration is wrong ([`error`]).
 
 mod admin;
 mod args;
@@ -40,7 +40,11 @@ fn main() -> ExitCode {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(error) => {
-            let code = if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+            let code = if error.use_stderr() {
+                ExitCode::from(2)
+            } else {
+                ExitCode::SUCCESS
+            };
             // A reader that went away is no reason to say more.
             let _printed = error.print();
             return code;
@@ -77,8 +81,13 @@ fn log_to_stderr() -> Result<(), CliError> {
         None => EnvFilter::builder().parse(LOG_DEFAULT),
         Some(text) => EnvFilter::builder().parse(text.to_string_lossy()),
     };
-    let filter = filter.map_err(|error| CliError::Usage(format!("{LOG_VARIABLE} is no log filter: {error}")))?;
-    tracing_subscriber::fmt().with_env_filter(filter).with_writer(std::io::stderr).with_ansi(false).init();
+    let filter =
+        filter.map_err(|error| CliError::Usage(format!("{LOG_VARIABLE} is no log filter: {error}")))?;
+    tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        .with_writer(std::io::stderr)
+        .with_ansi(false)
+        .init();
     Ok(())
 }
 

@@ -1,4 +1,5 @@
-//! What every demo runs in: the engine, the REST interface if it is wanted, and the configuration that jobs begin with.
+//! What every demo runs in: the engine, the REST interface if it is wanted, and the configuration that jobs begin
+//! with.
 //!
 //! Owns: starting jobs and waiting for facts about them. Does not own: the jobs.
 
@@ -43,8 +44,8 @@ impl<'a> Session<'a> {
         let mut configuration = settings::configuration(global)?;
         configuration.set(&keys::PIPELINE_NAME, name.to_owned());
         let settings = configuration.resolve()?;
-        let engine =
-            Engine::start().map_err(|error| CliError::Failed(format!("the engine can't be started: {error}")))?;
+        let engine = Engine::start()
+            .map_err(|error| CliError::Failed(format!("the engine can't be started: {error}")))?;
         let server = match Address::configured(&settings.rest) {
             None => None,
             Some(address) => {
@@ -54,7 +55,14 @@ impl<'a> Session<'a> {
             }
         };
         let traced = global.trace_checkpoint.map(CheckpointId);
-        Ok(Self { console, engine, configuration, name, traced, _server: server })
+        Ok(Self {
+            console,
+            engine,
+            configuration,
+            name,
+            traced,
+            _server: server,
+        })
     }
 
     /// An empty job, with what `configure` says where nobody outside of the program says otherwise.
@@ -76,19 +84,29 @@ impl<'a> Session<'a> {
             options = options.trace(walk.sink());
         }
         let job = graph.start(options)?;
-        Ok(Running { console: self.console, job, walk })
+        Ok(Running {
+            console: self.console,
+            job,
+            walk,
+        })
     }
 
     /// Runs until done, or until a signal says to end.
     ///
     /// # Errors
     /// The future's; [`CliError::Interrupted`].
-    pub(crate) fn until_interrupted<T>(&self, work: impl Future<Output = Result<T, CliError>>) -> Result<T, CliError> {
+    pub(crate) fn until_interrupted<T>(
+        &self,
+        work: impl Future<Output = Result<T, CliError>>,
+    ) -> Result<T, CliError> {
         self.engine.handle().block_on(async {
             let mut signals = take_over()?;
             match select(pin!(work), pin!(signals.next())).await {
                 Either::Left((done, _)) => done,
-                Either::Right((came, _)) => Err(CliError::Interrupted { name: came.name, number: came.number }),
+                Either::Right((came, _)) => Err(CliError::Interrupted {
+                    name: came.name,
+                    number: came.number,
+                }),
             }
         })
     }
@@ -135,7 +153,10 @@ impl Running<'_> {
     ///
     /// # Errors
     /// When the job ends before.
-    pub(crate) async fn until<T>(&self, mut look: impl FnMut() -> Result<Option<T>, CliError>) -> Result<T, CliError> {
+    pub(crate) async fn until<T>(
+        &self,
+        mut look: impl FnMut() -> Result<Option<T>, CliError>,
+    ) -> Result<T, CliError> {
         loop {
             // Asked first: what was there to be seen when it ended is seen below.
             let ended = self.job.try_wait();
@@ -144,7 +165,9 @@ impl Running<'_> {
             }
             match ended {
                 None => self.moment().await?,
-                Some(Ok(outcome)) => return Err(CliError::Failed(format!("the job ended too early: {outcome:?}"))),
+                Some(Ok(outcome)) => {
+                    return Err(CliError::Failed(format!("the job ended too early: {outcome:?}")));
+                }
                 Some(Err(error)) => return Err(error.into()),
             }
         }

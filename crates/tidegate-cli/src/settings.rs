@@ -16,12 +16,15 @@ const CONFIG_VARIABLE: &str = "TIDEGATE_CONFIG";
 /// When the file can't be read. What is wrong with options is found when they are resolved.
 pub(crate) fn configuration(global: &Global) -> Result<Configuration, CliError> {
     let mut configuration = Configuration::new();
-    let named = std::env::var_os(CONFIG_VARIABLE).filter(|name| !name.is_empty()).map(PathBuf::from);
+    let named = std::env::var_os(CONFIG_VARIABLE)
+        .filter(|name| !name.is_empty())
+        .map(PathBuf::from);
     if let Some(file) = global.config.clone().or(named) {
         add_file(&mut configuration, &file)?;
     }
     // A variable that isn't Unicode can't be one of ours.
-    let variables = std::env::vars_os().filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
+    let variables = std::env::vars_os()
+        .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)));
     configuration.add_environment(variables);
     add_flags(&mut configuration, global);
     Ok(configuration)
@@ -29,8 +32,9 @@ pub(crate) fn configuration(global: &Global) -> Result<Configuration, CliError> 
 
 fn add_file(configuration: &mut Configuration, file: &Path) -> Result<(), CliError> {
     let name = file.display().to_string();
-    let text = std::fs::read_to_string(file)
-        .map_err(|error| CliError::Usage(format!("the configuration file `{name}` can't be read: {error}")))?;
+    let text = std::fs::read_to_string(file).map_err(|error| {
+        CliError::Usage(format!("the configuration file `{name}` can't be read: {error}"))
+    })?;
     configuration.add_file(&name, &text);
     Ok(())
 }
@@ -67,7 +71,10 @@ mod tests {
     #[test]
     fn flags_are_options_and_definitions_win_over_them() {
         let global = Global {
-            rest: Some(RestAddress { host: "::1".into(), port: 0 }),
+            rest: Some(RestAddress {
+                host: "::1".into(),
+                port: 0,
+            }),
             job_id: Some("a=b".into()),
             restore: Some(RestoreFrom::Path("/c=d".into())),
             new_lineage: true,

@@ -25,17 +25,26 @@ impl Signals {
     /// # Errors
     /// When the system refuses.
     pub(crate) fn take_over() -> io::Result<Self> {
-        Ok(Self { term: signal(SignalKind::terminate())?, int: signal(SignalKind::interrupt())? })
+        Ok(Self {
+            term: signal(SignalKind::terminate())?,
+            int: signal(SignalKind::interrupt())?,
+        })
     }
 
     /// The next one.
     pub(crate) async fn next(&mut self) -> Came {
         poll_fn(|cx| {
             if self.term.poll_recv(cx).is_ready() {
-                return Poll::Ready(Came { name: "SIGTERM", number: 15 });
+                return Poll::Ready(Came {
+                    name: "SIGTERM",
+                    number: 15,
+                });
             }
             if self.int.poll_recv(cx).is_ready() {
-                return Poll::Ready(Came { name: "SIGINT", number: 2 });
+                return Poll::Ready(Came {
+                    name: "SIGINT",
+                    number: 2,
+                });
             }
             Poll::Pending
         })

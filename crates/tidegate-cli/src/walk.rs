@@ -1,13 +1,12 @@
 //! `--trace-checkpoint N`: one checkpoint's way through the tasks.
 //!
-//! Owns: collecting the coordinator's steps of that checkpoint and printing them, together with what the subtasks measured,
-//! once it is decided. Does not own: the steps.
+//! Owns: collecting the coordinator's steps of that checkpoint and printing them, together with what the subtasks
+//! measured, once it is decided. Does not own: the steps.
 
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
-
 use tidegate::runtime::master::local::{RunningJob, TraceSink};
 use tidegate_protocol::coordinator::{CheckpointStats, CheckpointStatus, TraceEvent, TraceStep};
+use tidegate_types::snapshot::SubtaskStats;
 use tidegate_types::{CheckpointId, Nanos, SnapshotMode, SubtaskId};
 
 use crate::console::Console;
@@ -27,7 +26,11 @@ pub(crate) struct Walk {
 impl Walk {
     /// Of the checkpoint with this id.
     pub(crate) fn of(id: CheckpointId) -> Self {
-        Self { id, steps: Arc::default(), shown: Mutex::new(false) }
+        Self {
+            id,
+            steps: Arc::default(),
+            shown: Mutex::new(false),
+        }
     }
 
     /// Takes steps of all checkpoints and keeps its own.
@@ -49,12 +52,18 @@ impl Walk {
         if *shown {
             return Ok(());
         }
-        let decided = job.board().with(|status| status.history.get(self.id).filter(|c| is_decided(c)).cloned());
+        let decided = job
+            .board()
+            .with(|status| status.history.get(self.id).filter(|c| is_decided(c)).cloned());
         let Some(stats) = decided else { return Ok(()) };
         *shown = true;
-        let names: Vec<String> = job.board().with(|s| s.vertices.iter().map(|v| v.name.clone()).collect());
+        let names: Vec<String> = job
+            .board()
+            .with(|s| s.vertices.iter().map(|v| v.name.clone()).collect());
         let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
-        lines(&stats, &steps, &names).into_iter().try_for_each(|line| console.line(line))
+        lines(&stats, &steps, &names)
+            .into_iter()
+            .try_for_each(|line| console.line(line))
     }
 }
 
@@ -67,7 +76,10 @@ fn lines(stats: &CheckpointStats, steps: &[TraceEvent], names: &[String]) -> Vec
         let vertex = names.get(subtask.vertex.0 as usize).map_or("?", String::as_str);
         format!("{vertex} #{}", subtask.index)
     };
-    let mut lines = vec![format!("checkpoint {} ({}) on its way through the tasks:", stats.id, stats.mode)];
+    let mut lines = vec![format!(
+        "checkpoint {} ({}) on its way through the tasks:",
+        stats.id, stats.mode
+    )];
     for step in steps {
         let at = time(step.at.since(stats.triggered_at));
         let what = match &step.step {
@@ -86,39 +98,58 @@ fn lines(stats: &CheckpointStats, steps: &[TraceEvent], names: &[String]) -> Vec
         };
         lines.push(format!("  {at:>8}  {what}"));
     }
-    let mut measured: Vec<(Nanos, Vec<String>)> = Vec::new();
+    let measured = measured(stats, names);
+    lines.extend(table(&HEAD, &measured));
+    lines
+}
+
+const HEAD: [&str; 11] = [
+    "  subtask",
+    "start delay",
+    "in chain",
+    "alignment",
+    "cut",
+    "async",
+    "end to end",
+    "state",
+    "in flight",
+    "records",
+    "barrier",
+];
+
+/// What the subtasks measured, in the order in which they acknowledged.
+fn measured(stats: &CheckpointStats, names: &[String]) -> Vec<Vec<String>> {
+    let mut rows: Vec<(Nanos, Vec<String>)> = Vec::new();
     for task in &stats.tasks {
-        for (index, subtask) in task.subtasks.iter().enumerate() {
-            let Some(part) = subtask else { continue };
-            let vertex = names.get(task.vertex.0 as usize).map_or("?", String::as_str);
-            let s = &part.stats;
-            let held: Duration = s.chain_delay + s.record_delay;
-            measured.push((
-                part.acked_at,
-                vec![
-                    format!("  {vertex} #{index}"),
-                    time(s.start_delay),
-                    time(held),
-                    time(s.alignment),
-                    time(s.sync),
-                    time(s.asynchronous),
-                    time(s.end_to_end),
-                    size(s.state_bytes),
-                    size(s.persisted_bytes),
-                    count(s.persisted_records),
-                    if s.mode == Some(SnapshotMode::Unaligned) { "overtook".to_owned() } else { "in turn".to_owned() },
-                ],
-            ));
+        let vertex = names.get(task.vertex.0 as usize).map_or("?", String::as_str);
+        for (index, part) in task.subtasks.iter().enumerate() {
+            if let Some(part) = part {
+                rows.push((
+                    part.acked_at,
+                    measured_row(&format!("  {vertex} #{index}"), &part.stats),
+                ));
+            }
         }
     }
-    measured.sort_by_key(|(at, _)| *at);
-    let rows: Vec<Vec<String>> = measured.into_iter().map(|(_, row)| row).collect();
-    let head = [
-        "  subtask", "start delay", "in chain", "alignment", "cut", "async", "end to end", "state", "in flight", "records",
-        "barrier",
-    ];
-    lines.extend(table(&head, &rows));
-    lines
+    rows.sort_by_key(|(at, _)| *at);
+    rows.into_iter().map(|(_, row)| row).collect()
+}
+
+fn measured_row(name: &str, s: &SubtaskStats) -> Vec<String> {
+    let overtook = s.mode == Some(SnapshotMode::Unaligned);
+    vec![
+        name.to_owned(),
+        time(s.start_delay),
+        time(s.chain_delay + s.record_delay),
+        time(s.alignment),
+        time(s.sync),
+        time(s.asynchronous),
+        time(s.end_to_end),
+        size(s.state_bytes),
+        size(s.persisted_bytes),
+        count(s.persisted_records),
+        if overtook { "overtook" } else { "in turn" }.to_owned(),
+    ]
 }
 
 /// A step's own text, without the time and id that stand before it.
@@ -128,8 +159,9 @@ fn without_head(text: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
     use tidegate_protocol::coordinator::{SubtaskCheckpoint, TaskStats, Verdict};
-    use tidegate_types::snapshot::SubtaskStats;
+
     use tidegate_types::{CheckpointKind, SubtaskIndex, VertexId};
 
     use super::*;
@@ -137,25 +169,46 @@ mod tests {
     #[test]
     fn steps_are_told_from_the_trigger_on_and_subtasks_in_the_order_they_came_in() {
         let part = |acked_at, mode| {
-            let stats = SubtaskStats { persisted_records: 7, mode: Some(mode), ..SubtaskStats::default() };
-            Some(SubtaskCheckpoint { acked_at: Nanos(acked_at), state_bytes: 1, finished: false, stats })
+            let stats = SubtaskStats {
+                persisted_records: 7,
+                mode: Some(mode),
+                ..SubtaskStats::default()
+            };
+            Some(SubtaskCheckpoint {
+                acked_at: Nanos(acked_at),
+                state_bytes: 1,
+                finished: false,
+                stats,
+            })
         };
-        let subtasks = vec![part(9_000_000, SnapshotMode::Aligned), part(5_000_000, SnapshotMode::Unaligned)];
+        let subtasks = vec![
+            part(9_000_000, SnapshotMode::Aligned),
+            part(5_000_000, SnapshotMode::Unaligned),
+        ];
         let stats = CheckpointStats {
             id: CheckpointId(3),
             kind: CheckpointKind::Checkpoint,
-            mode: SnapshotMode::Adaptive { timeout: Duration::from_secs(1) },
+            mode: SnapshotMode::Adaptive {
+                timeout: Duration::from_secs(1),
+            },
             status: CheckpointStatus::Completed,
             triggered_at: Nanos(1_000_000),
             latest_ack_at: None,
             ended_at: None,
-            tasks: vec![TaskStats { vertex: VertexId(1), subtasks }],
+            tasks: vec![TaskStats {
+                vertex: VertexId(1),
+                subtasks,
+            }],
             path: None,
             failure: None,
             discarded: false,
         };
         let subtask = SubtaskId::new(VertexId(1), SubtaskIndex(1));
-        let event = |at, step| TraceEvent { at: Nanos(at), id: Some(CheckpointId(3)), step };
+        let event = |at, step| TraceEvent {
+            at: Nanos(at),
+            id: Some(CheckpointId(3)),
+            step,
+        };
         let steps = [
             event(5_000_000, TraceStep::Acknowledged { subtask, missing: 1 }),
             event(9_500_000, TraceStep::Decided(Verdict::Complete)),
@@ -165,7 +218,13 @@ mod tests {
         assert_eq!(lines[0], "checkpoint 3 (adaptive) on its way through the tasks:");
         assert_eq!(lines[1], "    4.0 ms  count #1 acknowledged, 1 missing");
         assert_eq!(lines[2], "    8.5 ms  decided Complete");
-        assert!(lines[4].starts_with("  count #1") && lines[4].ends_with("overtook"), "{lines:#?}");
-        assert!(lines[5].starts_with("  count #0") && lines[5].ends_with("in turn"), "{lines:#?}");
+        assert!(
+            lines[4].starts_with("  count #1") && lines[4].ends_with("overtook"),
+            "{lines:#?}"
+        );
+        assert!(
+            lines[5].starts_with("  count #0") && lines[5].ends_with("in turn"),
+            "{lines:#?}"
+        );
     }
 }

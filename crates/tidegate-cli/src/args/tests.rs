@@ -21,22 +21,37 @@ fn the_declaration_is_consistent() {
 #[test]
 fn global_flags_may_stand_on_both_sides_of_the_command() {
     for line in [
-        "--restore latest --rest 0 --job-id a -D x=1 --new-lineage --trace-checkpoint 3 demo wordcount --input i --output o",
-        "demo wordcount --input i --output o --restore latest --rest 0 --job-id a -D x=1 --new-lineage --trace-checkpoint 3",
+        "--restore latest --rest 0 --job-id a -D x=1 --new-lineage --trace-checkpoint 3 demo wordcount --input i \
+         --output o",
+        "demo wordcount --input i --output o --restore latest --rest 0 --job-id a -D x=1 --new-lineage \
+         --trace-checkpoint 3",
     ] {
         let global = parsed(line).global;
         assert_eq!(global.restore, Some(RestoreFrom::Latest), "{line}");
-        assert_eq!(global.rest, Some(RestAddress { host: "localhost".into(), port: 0 }), "{line}");
+        assert_eq!(
+            global.rest,
+            Some(RestAddress {
+                host: "localhost".into(),
+                port: 0
+            }),
+            "{line}"
+        );
         assert_eq!(global.job_id.as_deref(), Some("a"), "{line}");
         assert_eq!(global.define, ["x=1"], "{line}");
-        assert_eq!((global.new_lineage, global.trace_checkpoint), (true, Some(3)), "{line}");
+        assert_eq!(
+            (global.new_lineage, global.trace_checkpoint),
+            (true, Some(3)),
+            "{line}"
+        );
     }
 }
 
 #[test]
 fn inputs_may_be_several() {
     let cli = parsed("demo wordcount --input a b --input c --output o --interval off");
-    let Command::Demo(DemoCommand::Wordcount(args)) = cli.command else { panic!("another command") };
+    let Command::Demo(DemoCommand::Wordcount(args)) = cli.command else {
+        panic!("another command")
+    };
     assert_eq!(args.input, ["a", "b", "c"].map(PathBuf::from));
     assert_eq!(args.interval, MaybeTime(None));
     assert_eq!(args.on_error, OnError::Fail);
@@ -45,7 +60,10 @@ fn inputs_may_be_several() {
 #[test]
 fn modes_are_a_list_or_all() {
     use CheckpointingMode::{Adaptive, Aligned, Unaligned};
-    assert_eq!(modes("aligned, UNALIGNED,exactly_once"), Ok(Modes(vec![Aligned, Unaligned, Adaptive])));
+    assert_eq!(
+        modes("aligned, UNALIGNED,exactly_once"),
+        Ok(Modes(vec![Aligned, Unaligned, Adaptive]))
+    );
     assert_eq!(modes("ALL").map(|m| m.0.len()), Ok(5));
     let error = modes("aligned,fast").expect_err("there is no such mode");
     assert!(error.contains("`at-least-once`"), "{error}");
@@ -54,7 +72,12 @@ fn modes_are_a_list_or_all() {
 
 #[test]
 fn addresses_are_read_in_every_form() {
-    let address = |host: &str, port| Ok(RestAddress { host: host.to_owned(), port });
+    let address = |host: &str, port| {
+        Ok(RestAddress {
+            host: host.to_owned(),
+            port,
+        })
+    };
     assert_eq!(rest_address("9000"), address("localhost", 9000));
     assert_eq!(rest_address(":9000"), address("localhost", 9000));
     assert_eq!(rest_address("http://10.1.2.3:80/"), address("10.1.2.3", 80));

@@ -13,11 +13,15 @@ use crate::render::spread_of_times;
 /// Writes of which the median is taken.
 const WRITES: usize = 11;
 
-/// The median time of a bare durable write of so many bytes: create a file in `dir`, write it, sync it, sync the directory.
+/// The median time of a bare durable write of so many bytes: create a file in `dir`, write it, sync it, sync the
+/// directory.
 pub(crate) fn median_write(dir: &Path, bytes: u64, now: &dyn Fn() -> Nanos) -> Result<Duration, CliError> {
     let payload = vec![0x5a; usize::try_from(bytes).unwrap_or(usize::MAX).min(1 << 30)];
-    let times: io::Result<Vec<Duration>> = (0..WRITES).map(|n| write(&dir.join(format!("bare-{n}")), dir, &payload, now)).collect();
-    let times = times.map_err(|error| CliError::Failed(format!("`{}` can't be written: {error}", dir.display())))?;
+    let times: io::Result<Vec<Duration>> = (0..WRITES)
+        .map(|n| write(&dir.join(format!("bare-{n}")), dir, &payload, now))
+        .collect();
+    let times =
+        times.map_err(|error| CliError::Failed(format!("`{}` can't be written: {error}", dir.display())))?;
     Ok(spread_of_times(times).map_or(Duration::ZERO, |spread| spread.median))
 }
 
@@ -46,7 +50,10 @@ mod tests {
             clock.set(clock.get() + 500);
             Nanos(clock.get())
         };
-        assert_eq!(median_write(dir.path(), 4096, &now).expect("it is writable"), Duration::from_nanos(500));
+        assert_eq!(
+            median_write(dir.path(), 4096, &now).expect("it is writable"),
+            Duration::from_nanos(500)
+        );
         assert_eq!(clock.get(), 1000 * WRITES as u64);
         assert_eq!(std::fs::read_dir(dir.path()).expect("it is there").count(), 0);
         assert!(median_write(&dir.path().join("none"), 1, &now).is_err());

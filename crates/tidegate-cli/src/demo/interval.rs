@@ -1,8 +1,8 @@
 //! `tidegate demo interval`: the same job under the same load at several checkpoint intervals.
 //!
-//! Records are due on a schedule that the job can keep. A short interval costs checkpoints; a long one costs what has to be
-//! done again after a kill, and the time until the job has caught up. Each round kills at another moment after a
-//! checkpoint, so that the rounds are spread over the interval.
+//! Records are due on a schedule that the job can keep. A short interval costs checkpoints; a long one costs what
+//! has to be done again after a kill, and the time until the job has caught up. Each round kills at another moment
+//! after a checkpoint, so that the rounds are spread over the interval.
 
 use std::time::Duration;
 
@@ -76,7 +76,13 @@ pub(super) fn run(console: &Console, global: &Global, args: &IntervalArgs) -> Re
         let mut rounds = Vec::new();
         for interval in &args.intervals {
             for number in 1..=args.rounds {
-                let measure = Measure { session: &session, args, workload, interval: *interval, number };
+                let measure = Measure {
+                    session: &session,
+                    args,
+                    workload,
+                    interval: *interval,
+                    number,
+                };
                 let round = measure.round().await?;
                 match args.json {
                     true => console.line(serde_json::json!(round))?,
@@ -87,7 +93,9 @@ pub(super) fn run(console: &Console, global: &Global, args: &IntervalArgs) -> Re
         }
         console.clear();
         report(console, args, &rounds)?;
-        let wrong = rounds.iter().find(|round| round.lost > 0 || (round.duplicated > 0 && !allows_twice(args)));
+        let wrong = rounds
+            .iter()
+            .find(|round| round.lost > 0 || (round.duplicated > 0 && !allows_twice(args)));
         match wrong {
             None => Ok(()),
             Some(r) => Err(CliError::Failed(format!(
@@ -132,8 +140,14 @@ impl Measure<'_> {
         let triggered = self.until_kill(&running, &probe, &mut lags).await?;
         let before = spread(lags).map_or(0, |lag| lag.median);
         let durations = running.board().with(|status| {
-            let complete = status.history.recent().filter(|c| c.status == CheckpointStatus::Completed && c.id.0 > 1);
-            let took = complete.map(|c| c.ended_at.map_or_else(|| c.end_to_end(), |at| at.since(c.triggered_at)));
+            let complete = status
+                .history
+                .recent()
+                .filter(|c| c.status == CheckpointStatus::Completed && c.id.0 > 1);
+            let took = complete.map(|c| {
+                c.ended_at
+                    .map_or_else(|| c.end_to_end(), |at| at.since(c.triggered_at))
+            });
             took.collect::<Vec<Duration>>()
         });
         let killed = self.session.engine.now();
@@ -141,10 +155,23 @@ impl Measure<'_> {
         let after = self.until_caught_up(&running, &probe, before).await?;
         self.say("draining");
         drain(&running).await?;
-        Ok(self.summed_up(&durations, killed.since(triggered), before, &after, prove(&probe, &self.workload)))
+        Ok(self.summed_up(
+            &durations,
+            killed.since(triggered),
+            before,
+            &after,
+            prove(&probe, &self.workload),
+        ))
     }
 
-    fn summed_up(&self, took: &[Duration], killed_after: Duration, lag: u64, after: &After, proof: Proof) -> Round {
+    fn summed_up(
+        &self,
+        took: &[Duration],
+        killed_after: Duration,
+        lag: u64,
+        after: &After,
+        proof: Proof,
+    ) -> Round {
         let durations = spread_of_times(took.iter().copied());
         let times = Times {
             interval: self.interval,
@@ -174,8 +201,15 @@ impl Measure<'_> {
     }
 
     fn say(&self, what: &str) {
-        let Self { interval, number, session, .. } = self;
-        session.console.progress(|| format!("interval {}, round {number}: {what}", interval.render()));
+        let Self {
+            interval,
+            number,
+            session,
+            ..
+        } = self;
+        session
+            .console
+            .progress(|| format!("interval {}, round {number}: {what}", interval.render()));
     }
 
     /// Waits for some checkpoints, and looks at the lag meanwhile.
@@ -195,18 +229,30 @@ impl Measure<'_> {
     }
 
     /// Waits until this round's moment after the newest checkpoint's trigger, and says when that was.
-    async fn until_kill(&self, running: &Running<'_>, probe: &Probe, lags: &mut Vec<u64>) -> Result<Nanos, CliError> {
+    async fn until_kill(
+        &self,
+        running: &Running<'_>,
+        probe: &Probe,
+        lags: &mut Vec<u64>,
+    ) -> Result<Nanos, CliError> {
         let wait = self.interval * (2 * self.number - 1) / (2 * self.args.rounds);
         running
             .until(|| {
                 lags.push(probe.tally.behind(probe.now()));
-                let newest = running.board().with(|s| s.history.latest_completed().map(|c| c.triggered_at));
+                let newest = running
+                    .board()
+                    .with(|s| s.history.latest_completed().map(|c| c.triggered_at));
                 Ok(newest.filter(|at| self.session.engine.now().since(*at) >= wait))
             })
             .await
     }
 
-    async fn until_caught_up(&self, running: &Running<'_>, probe: &Probe, before: u64) -> Result<After, CliError> {
+    async fn until_caught_up(
+        &self,
+        running: &Running<'_>,
+        probe: &Probe,
+        before: u64,
+    ) -> Result<After, CliError> {
         let killed = self.session.engine.now();
         let mut peak = 0;
         running
@@ -214,9 +260,15 @@ impl Measure<'_> {
                 let lag = probe.tally.behind(probe.now());
                 peak = peak.max(lag);
                 self.say(&format!("killed, {} records behind", count(lag)));
-                let Some((restored, _)) = probe.restored() else { return Ok(None) };
+                let Some((restored, _)) = probe.restored() else {
+                    return Ok(None);
+                };
                 let caught_up = self.session.engine.now().since(killed);
-                Ok((lag <= (before * CAUGHT_UP).max(1)).then_some(After { restored, caught_up, peak }))
+                Ok((lag <= (before * CAUGHT_UP).max(1)).then_some(After {
+                    restored,
+                    caught_up,
+                    peak,
+                }))
             })
             .await
     }
@@ -232,7 +284,7 @@ struct After {
 
 fn introduction(workload: &Workload) -> String {
     format!(
-        "{} records of {} due per second, {} of work each, {} subtasks; each round kills a task, each at another moment",
+        "{} records of {} due per second, {} of work each, {} subtasks; each round kills a task at another moment",
         count(u64::from(workload.per_second.unwrap_or(0))),
         size(u64::from(workload.payload)),
         time(workload.work),
@@ -240,8 +292,17 @@ fn introduction(workload: &Workload) -> String {
     )
 }
 
-const HEAD: [&str; 9] =
-    ["interval", "round", "duration", "longest", "lag", "lag at worst", "replayed", "restored in", "caught up in"];
+const HEAD: [&str; 9] = [
+    "interval",
+    "round",
+    "duration",
+    "longest",
+    "lag",
+    "lag at worst",
+    "replayed",
+    "restored in",
+    "caught up in",
+];
 
 fn row(cells: [String; 9]) -> String {
     let cells: Vec<String> = cells.iter().map(|cell| format!("{cell:>13}")).collect();
@@ -267,13 +328,20 @@ fn report(console: &Console, args: &IntervalArgs, rounds: &[Round]) -> Result<()
     let mut rows = Vec::new();
     let mut summary = Vec::new();
     for interval in &args.intervals {
-        let of: Vec<&Round> = rounds.iter().filter(|round| round.times.interval == *interval).collect();
+        let of: Vec<&Round> = rounds
+            .iter()
+            .filter(|round| round.times.interval == *interval)
+            .collect();
         let times = |f: fn(&Times) -> Duration| {
             spread_of_times(of.iter().map(|r| f(&r.times))).map_or(Duration::ZERO, |s| s.median)
         };
         let counts = |f: fn(&Round) -> u64| spread(of.iter().map(|r| f(r))).map_or(0, |s| s.median);
         let exact = of.iter().all(|round| round.exact);
-        let figures = (times(|t| t.median), times(|t| t.caught_up), counts(|r| r.replayed_records));
+        let figures = (
+            times(|t| t.median),
+            times(|t| t.caught_up),
+            counts(|r| r.replayed_records),
+        );
         let (lag, peak) = (counts(|r| r.lag_median_records), counts(|r| r.lag_peak_records));
         summary.push(serde_json::json!({
             "interval_ms": ms(*interval), "rounds": of.len(), "duration_median_ms": ms(figures.0),
@@ -287,15 +355,29 @@ fn report(console: &Console, args: &IntervalArgs, rounds: &[Round]) -> Result<()
             count(peak),
             count(figures.2),
             time(figures.1),
-            if exact { "exact".to_owned() } else { "see above".to_owned() },
+            if exact {
+                "exact".to_owned()
+            } else {
+                "see above".to_owned()
+            },
         ]);
     }
     if args.json {
         return console.line(serde_json::json!({ "summary": summary }));
     }
     console.line("\nmedians over the rounds")?;
-    let head = ["interval", "duration", "lag", "lag at worst", "replayed", "caught up in", "counts"];
-    table(&head, &rows).into_iter().try_for_each(|line| console.line(line))
+    let head = [
+        "interval",
+        "duration",
+        "lag",
+        "lag at worst",
+        "replayed",
+        "caught up in",
+        "counts",
+    ];
+    table(&head, &rows)
+        .into_iter()
+        .try_for_each(|line| console.line(line))
 }
 
 #[cfg(test)]
@@ -305,8 +387,13 @@ mod tests {
     #[test]
     fn a_round_is_one_line_under_its_head() {
         let second = Duration::from_secs(1);
-        let times =
-            Times { interval: second, median: second / 100, max: second / 50, restored: second / 20, caught_up: second };
+        let times = Times {
+            interval: second,
+            median: second / 100,
+            max: second / 50,
+            restored: second / 20,
+            caught_up: second,
+        };
         let round = Round {
             interval_ms: 1000.0,
             round: 2,

@@ -1,8 +1,8 @@
-//! The keyed job that the demos measure: numbered records, a count per key that takes its time, a task that can be killed,
-//! and the proof that the counts are right.
+//! The keyed job that the demos measure: numbered records, a count per key that takes its time, a task that can be
+//! killed, and the proof that the counts are right.
 //!
-//! Owns: the job, the [`Probe`] that sees into it from outside of its state, and the comparison ([`Proof`]). Does not own:
-//! when anything is done to it.
+//! Owns: the job, the [`Probe`] that sees into it from outside of its state, and the comparison ([`Proof`]). Does
+//! not own: when anything is done to it.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -104,7 +104,12 @@ impl Probe {
     pub(crate) fn restored(&self) -> Option<(Duration, u64)> {
         let back = self.back_at.load(Ordering::Acquire);
         let killed = Nanos(self.killed_at.load(Ordering::Acquire));
-        (back != 0).then(|| (Nanos(back).since(killed), self.counted_at_kill.load(Ordering::Acquire)))
+        (back != 0).then(|| {
+            (
+                Nanos(back).since(killed),
+                self.counted_at_kill.load(Ordering::Acquire),
+            )
+        })
     }
 
     fn has_died(&self) -> bool {
@@ -152,7 +157,10 @@ impl ProcessFunction<u64, Event, (u64, u64)> for KeyedCount {
         self.probe.counted.fetch_add(1, Ordering::AcqRel);
         if std::mem::take(&mut self.is_new) {
             let now = self.probe.now().0.max(1);
-            let _first = self.probe.back_at.compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
+            let _first = self
+                .probe
+                .back_at
+                .compare_exchange(0, now, Ordering::AcqRel, Ordering::Acquire);
         }
         Ok(())
     }
@@ -172,7 +180,10 @@ struct Work {
 
 impl Work {
     fn taking(takes: Duration) -> Self {
-        Self { takes, never: (Mutex::new(()), Condvar::new()) }
+        Self {
+            takes,
+            never: (Mutex::new(()), Condvar::new()),
+        }
     }
 
     fn carry_out(&self) {
@@ -188,8 +199,17 @@ impl Work {
 
 /// Adds the job to an environment.
 pub(crate) fn build(env: &Environment, workload: &Workload, probe: &Arc<Probe>) {
-    let Workload { parallelism, work, payload, keys, .. } = *workload;
-    let make = move |n: u64| Event { key: mix(n) % u64::from(keys), payload: vec![n as u8; payload as usize] };
+    let Workload {
+        parallelism,
+        work,
+        payload,
+        keys,
+        ..
+    } = *workload;
+    let make = move |n: u64| Event {
+        key: mix(n) % u64::from(keys),
+        payload: vec![n as u8; payload as usize],
+    };
     let (counter, results) = (probe.clone(), probe.clone());
     let _sink = env
         .source("generator", Lanes::new(parallelism.0, probe.tally.clone(), make))
@@ -205,14 +225,22 @@ pub(crate) fn build(env: &Environment, workload: &Workload, probe: &Arc<Probe>) 
         .uid("count")
         .parallelism(parallelism.0)
         .for_each("results", move |(key, seen)| {
-            results.results.lock().unwrap_or_else(PoisonError::into_inner).insert(key, seen);
+            results
+                .results
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(key, seen);
         })
         .uid("results")
         .parallelism(parallelism.0);
 }
 
 /// Where checkpoints go, how often, and that the job survives one kill.
-pub(crate) fn configure(configuration: &mut Configuration, dir: &Path, interval: Duration) -> Result<(), CliError> {
+pub(crate) fn configure(
+    configuration: &mut Configuration,
+    dir: &Path,
+    interval: Duration,
+) -> Result<(), CliError> {
     configuration
         .set(&keys::CHECKPOINT_DIR, as_option(dir)?)
         .set(&keys::CHECKPOINT_INTERVAL, Some(interval))
@@ -234,7 +262,9 @@ pub(crate) async fn drain(running: &Running<'_>) -> Result<(), CliError> {
         (JobOutcome::Finished, _) => Ok(()),
         (outcome, refused) => {
             let why = refused.unwrap_or_default();
-            Err(CliError::Failed(format!("the job couldn't be drained, it ended as {outcome:?}. {why}")))
+            Err(CliError::Failed(format!(
+                "the job couldn't be drained, it ended as {outcome:?}. {why}"
+            )))
         }
     }
 }
@@ -307,7 +337,10 @@ mod tests {
         for n in 0..999 {
             *by_hand.entry(mix(n) % 10).or_insert(0u64) += 1;
         }
-        assert_eq!(expected, by_hand, "two lanes that got equally far have all the numbers up to there");
+        assert_eq!(
+            expected, by_hand,
+            "two lanes that got equally far have all the numbers up to there"
+        );
         assert_eq!(expected.len(), 10);
     }
 
@@ -315,7 +348,10 @@ mod tests {
     fn what_is_lost_doesnt_make_up_for_what_is_doubled() {
         let expected = BTreeMap::from([(1, 10), (2, 10), (3, 10)]);
         let right = compare(&expected, &expected, 42);
-        assert_eq!((right.exact, right.records, right.keys, right.replayed), (true, 30, 3, 12));
+        assert_eq!(
+            (right.exact, right.records, right.keys, right.replayed),
+            (true, 30, 3, 12)
+        );
         let wrong = compare(&expected, &BTreeMap::from([(1, 9), (2, 11), (4, 1)]), 30);
         assert_eq!((wrong.exact, wrong.lost, wrong.duplicated), (false, 11, 2));
     }

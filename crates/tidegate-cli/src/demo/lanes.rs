@@ -1,9 +1,9 @@
 //! A source of numbered records: a lane per subtask, each a run of numbers without an end.
 //!
-//! Lane `l` of `n` emits the numbers `l`, `l + n`, `l + 2n`, … and what a record is depends on its number alone. So the
-//! whole input of a job that was stopped is known from how far each lane got, which the readers note outside of the
-//! job's state: that is the oracle which the job's counts are compared with. At full speed, or on a schedule that goes on
-//! whatever happens to the job, so that it falls behind when it is down.
+//! Lane `l` of `n` emits the numbers `l`, `l + n`, `l + 2n`, … and what a record is depends on its number alone.
+//! So the whole input of a job that was stopped is known from how far each lane got, which the readers note
+//! outside of the job's state: that is the oracle which the job's counts are compared with. At full speed, or on a
+//! schedule that goes on whatever happens to the job, so that it falls behind when it is down.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -31,16 +31,28 @@ pub(crate) struct Tally {
 impl Tally {
     /// For so many lanes, at full speed or so many records per second over all lanes.
     pub(crate) fn new(lanes: u32, per_second: Option<f64>) -> Arc<Self> {
-        Arc::new(Self { emitted: Mutex::new(vec![0; lanes as usize]), per_second, begun: OnceLock::new() })
+        Arc::new(Self {
+            emitted: Mutex::new(vec![0; lanes as usize]),
+            per_second,
+            begun: OnceLock::new(),
+        })
     }
 
     /// How many records each lane has emitted, as of the reader's newest position: a restore sets it back.
     pub(crate) fn emitted(&self) -> Vec<u64> {
-        self.emitted.lock().unwrap_or_else(PoisonError::into_inner).clone()
+        self.emitted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .clone()
     }
 
     fn note(&self, lane: &Lane) {
-        if let Some(emitted) = self.emitted.lock().unwrap_or_else(PoisonError::into_inner).get_mut(lane.lane as usize) {
+        if let Some(emitted) = self
+            .emitted
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_mut(lane.lane as usize)
+        {
             *emitted = lane.emitted;
         }
     }
@@ -100,7 +112,11 @@ pub(crate) struct Lanes<F> {
 impl<F> Lanes<F> {
     /// As many lanes as there are subtasks. `tally` must have been made for as many.
     pub(crate) fn new(lanes: u32, tally: Arc<Tally>, make: F) -> Self {
-        Self { lanes, make: Arc::new(make), tally }
+        Self {
+            lanes,
+            make: Arc::new(make),
+            tally,
+        }
     }
 }
 
@@ -109,8 +125,16 @@ impl<T: Record, F: Fn(u64) -> T + Send + Sync + 'static> Source for Lanes<F> {
     type Split = Lane;
     type Enumeration = Undealt;
 
-    fn enumerator(&self, restored: Option<Undealt>) -> Result<Box<dyn SplitEnumerator<Lane, Undealt>>, BoxError> {
-        let all = || Undealt { lanes: (0..self.lanes).rev().map(|lane| Lane { lane, emitted: 0 }).collect() };
+    fn enumerator(
+        &self,
+        restored: Option<Undealt>,
+    ) -> Result<Box<dyn SplitEnumerator<Lane, Undealt>>, BoxError> {
+        let all = || Undealt {
+            lanes: (0..self.lanes)
+                .rev()
+                .map(|lane| Lane { lane, emitted: 0 })
+                .collect(),
+        };
         Ok(Box::new(restored.unwrap_or_else(all)))
     }
 
@@ -157,7 +181,10 @@ impl<F> Reader<F> {
         let room = out.room().min(STRIDE) as u64;
         let upto = (lane.emitted + room).min(due.unwrap_or(u64::MAX));
         while lane.emitted < upto {
-            out.push((self.make)(Tally::number(self.lanes, lane.lane, lane.emitted)), None);
+            out.push(
+                (self.make)(Tally::number(self.lanes, lane.lane, lane.emitted)),
+                None,
+            );
             lane.emitted += 1;
         }
         self.tally.note(lane);
@@ -169,7 +196,11 @@ impl<F> Reader<F> {
 impl<T: Record, F: Fn(u64) -> T + Send + Sync + 'static> SplitReader<T, Lane> for Reader<F> {
     fn add_split(&mut self, lane: Lane) -> Result<(), BoxError> {
         if lane.lane >= self.lanes {
-            return Err(format!("lane {} of {}: the demo ran with another parallelism before", lane.lane, self.lanes).into());
+            return Err(format!(
+                "lane {} of {}: the demo ran with another parallelism before",
+                lane.lane, self.lanes
+            )
+            .into());
         }
         self.tally.note(&lane);
         self.mine.push(lane);
@@ -209,13 +240,26 @@ mod tests {
     use super::*;
 
     fn reader(tally: &Arc<Tally>, lanes: u32) -> Reader<impl Fn(u64) -> u64 + use<>> {
-        Reader { lanes, make: Arc::new(|n| n), tally: tally.clone(), mine: Vec::new() }
+        Reader {
+            lanes,
+            make: Arc::new(|n| n),
+            tally: tally.clone(),
+            mine: Vec::new(),
+        }
     }
 
-    fn poll<F: Fn(u64) -> u64 + Send + Sync + 'static>(reader: &mut Reader<F>, room: usize, now: u64) -> (Vec<u64>, Poll) {
+    fn poll<F: Fn(u64) -> u64 + Send + Sync + 'static>(
+        reader: &mut Reader<F>,
+        room: usize,
+        now: u64,
+    ) -> (Vec<u64>, Poll) {
         let mut out = OutBatch::with_room(room);
         let urgent = || false;
-        let mut cx = PollContext { wall_ms: 0, now: Nanos(now), urgent: &urgent };
+        let mut cx = PollContext {
+            wall_ms: 0,
+            now: Nanos(now),
+            urgent: &urgent,
+        };
         let poll = reader.poll(&mut out, &mut cx).expect("it never fails");
         (out.into_batch().values, poll)
     }
@@ -223,14 +267,21 @@ mod tests {
     #[test]
     fn lanes_share_the_numbers_and_tell_how_far_they_got() {
         let tally = Tally::new(2, None);
-        let mut source = Undealt { lanes: vec![Lane { lane: 1, emitted: 0 }, Lane { lane: 0, emitted: 0 }] };
+        let mut source = Undealt {
+            lanes: vec![Lane { lane: 1, emitted: 0 }, Lane { lane: 0, emitted: 0 }],
+        };
         let mut readers = [reader(&tally, 2), reader(&tally, 2)];
         for reader in &mut readers {
             assert_eq!(poll(reader, 3, 0), (vec![], Poll::SplitsDone));
-            let NextSplit::Split(lane) = source.next_split(SubtaskIndex(0)).expect("it never fails") else { panic!() };
+            let NextSplit::Split(lane) = source.next_split(SubtaskIndex(0)).expect("it never fails") else {
+                panic!()
+            };
             reader.add_split(lane).expect("it is one of two");
         }
-        assert_eq!(source.next_split(SubtaskIndex(0)).expect("it never fails"), NextSplit::NoMore);
+        assert_eq!(
+            source.next_split(SubtaskIndex(0)).expect("it never fails"),
+            NextSplit::NoMore
+        );
         assert_eq!(poll(&mut readers[0], 3, 0), (vec![0, 2, 4], Poll::More));
         assert_eq!(poll(&mut readers[1], 2, 0), (vec![1, 3], Poll::More));
         assert_eq!(poll(&mut readers[0], 100, 0).0.len(), 100);
@@ -242,7 +293,9 @@ mod tests {
     fn a_restored_lane_goes_on_and_sets_the_tally_back() {
         let tally = Tally::new(1, None);
         let mut first = reader(&tally, 1);
-        first.add_split(Lane { lane: 0, emitted: 0 }).expect("it is the one");
+        first
+            .add_split(Lane { lane: 0, emitted: 0 })
+            .expect("it is the one");
         poll(&mut first, 5, 0);
         let held = first.snapshot(CheckpointId(1)).expect("it never fails");
         poll(&mut first, 5, 0);
@@ -258,9 +311,14 @@ mod tests {
     fn a_schedule_goes_on_while_nobody_reads() {
         let tally = Tally::new(1, Some(1000.0));
         let mut reader = reader(&tally, 1);
-        reader.add_split(Lane { lane: 0, emitted: 0 }).expect("it is the one");
+        reader
+            .add_split(Lane { lane: 0, emitted: 0 })
+            .expect("it is the one");
         let ms = 1_000_000;
-        assert_eq!(poll(&mut reader, 100, 50 * ms), (vec![0], Poll::Wait(Some(Nanos(51 * ms)))));
+        assert_eq!(
+            poll(&mut reader, 100, 50 * ms),
+            (vec![0], Poll::Wait(Some(Nanos(51 * ms))))
+        );
         assert_eq!(tally.behind(Nanos(50 * ms)), 0);
         assert_eq!(tally.behind(Nanos(60 * ms)), 10);
         let (values, after) = poll(&mut reader, 8, 60 * ms);

@@ -46,7 +46,11 @@ impl<S: Source> Source for Limited<S> {
             None => reader,
             Some(all) => {
                 let per_record = Duration::from_secs(1) * subtasks / all.max(1);
-                Box::new(Paced { reader, per_record, next: None })
+                Box::new(Paced {
+                    reader,
+                    per_record,
+                    next: None,
+                })
             }
         })
     }
@@ -72,7 +76,14 @@ impl<T, S> SplitReader<T, S> for Paced<T, S> {
         }
         let before = out.len();
         let urgent = || true;
-        let poll = self.reader.poll(out, &mut PollContext { wall_ms: cx.wall_ms, now, urgent: &urgent })?;
+        let poll = self.reader.poll(
+            out,
+            &mut PollContext {
+                wall_ms: cx.wall_ms,
+                now,
+                urgent: &urgent,
+            },
+        )?;
         let read = u32::try_from(out.len() - before).unwrap_or(u32::MAX);
         let from = next.max(Nanos(now.0.saturating_sub(MAX_BURST.as_nanos() as u64)));
         self.next = Some(from + self.per_record.saturating_mul(read));
@@ -121,12 +132,20 @@ mod tests {
 
     #[test]
     fn a_limited_reader_waits_for_what_it_read() {
-        let mut reader = Paced { reader: Box::new(Runs), per_record: Duration::from_millis(1), next: None };
+        let mut reader = Paced {
+            reader: Box::new(Runs),
+            per_record: Duration::from_millis(1),
+            next: None,
+        };
         let ms = 1_000_000;
         let mut poll = |now: u64| {
             let mut out = OutBatch::with_room(1000);
             let not_urgent = || false;
-            let mut cx = PollContext { wall_ms: 0, now: Nanos(now * ms), urgent: &not_urgent };
+            let mut cx = PollContext {
+                wall_ms: 0,
+                now: Nanos(now * ms),
+                urgent: &not_urgent,
+            };
             let poll = reader.poll(&mut out, &mut cx).expect("it never fails");
             (out.len(), poll)
         };

@@ -1,7 +1,7 @@
 //! Jobs that show what the engine does, each with its own check that it did.
 //!
-//! [`backpressure`] and [`interval`] run the same keyed count ([`keyed`]) over numbered records ([`lanes`]), so what must
-//! come out can be computed from how far the generators got. [`wordcount`] is the job to kill from outside.
+//! [`backpressure`] and [`interval`] run the same keyed count ([`keyed`]) over numbered records ([`lanes`]), so
+//! what must come out can be computed from how far the generators got. [`wordcount`] is the job to kill from outside.
 
 mod backpressure;
 mod durable;
@@ -38,12 +38,20 @@ fn own_directory(below: Option<&Path>) -> Result<TempDir, CliError> {
     };
     made.map_err(|error| {
         let dir = below.map_or_else(std::env::temp_dir, Path::to_owned);
-        CliError::Failed(format!("no directory for checkpoints can be made in `{}`: {error}", dir.display()))
+        CliError::Failed(format!(
+            "no directory for checkpoints can be made in `{}`: {error}",
+            dir.display()
+        ))
     })
 }
 
 /// A path as the engine's options want it.
 fn as_option(path: &Path) -> Result<String, CliError> {
     let text = path.to_str().map(str::to_owned);
-    text.ok_or_else(|| CliError::Usage(format!("`{}` isn't valid Unicode; use another path", path.display())))
+    text.ok_or_else(|| {
+        CliError::Usage(format!(
+            "`{}` isn't valid Unicode; use another path",
+            path.display()
+        ))
+    })
 }

@@ -1,10 +1,9 @@
 //! `tidegate demo wordcount`: the job to kill. Text files in, each word with its final count out, exactly once.
 //!
 //! Words are what Unicode white space separates. A word's count is put out by a timer at the end of time, which comes
-//! with the end of the input, so each word stands once in the committed files. SIGTERM and SIGINT suspend the job in a
-//! last checkpoint; `kill -9` needs no preparation: `--restore latest` goes on from the newest checkpoint.
+//! with the end of the input, so each word stands once in the committed files. SIGTERM and SIGINT suspend the job
+//! in a last checkpoint; `kill -9` needs no preparation: `--restore latest` goes on from the newest checkpoint.
 
-use std::path::PathBuf;
 use std::pin::pin;
 use std::time::Duration;
 
@@ -52,7 +51,10 @@ pub(super) fn run(console: &Console, global: &Global, args: &WordcountArgs) -> R
             Either::Right((came, _)) => came,
         };
         console.clear();
-        console.note(format_args!("{}: suspending the job in a last checkpoint; once more ends at once", came.name));
+        console.note(format_args!(
+            "{}: suspending the job in a last checkpoint; once more ends at once",
+            came.name
+        ));
         let suspended = suspend(&session, &running);
         match select(pin!(suspended), pin!(signals.next())).await {
             Either::Left((done, _)) => finished(console, &running, &skipped, done?),
@@ -83,7 +85,7 @@ fn check(env: &Environment) -> Result<(), CliError> {
     let settings = graph.settings();
     if settings.recovery.from.is_some() && settings.checkpoints.dir.is_none() {
         return Err(CliError::Usage(
-            "--restore needs the directory in which checkpoints are: name it with --checkpoint-dir, the same in each run"
+            "--restore needs the directory in which checkpoints are: name it with --checkpoint-dir, the same each time"
                 .to_owned(),
         ));
     }
@@ -96,17 +98,23 @@ fn build(env: &Environment, args: &WordcountArgs) -> SkippedRecords {
         OnError::Fail => OnBadRecord::Fail,
         OnError::Skip => OnBadRecord::Skip,
     };
-    let files = TextFiles::new(args.input.iter().cloned().collect::<Vec<PathBuf>>()).on_bad_record(on_bad);
+    let files = TextFiles::new(args.input.clone()).on_bad_record(on_bad);
     let skipped = files.skipped();
-    let sink = FileSink::with(args.output.clone(), "txt", |(word, seen): &(String, u64), out: &mut Vec<u8>| {
-        out.extend_from_slice(word.as_bytes());
-        out.extend_from_slice(format!("\t{seen}\n").as_bytes());
-        Ok(())
-    });
+    let sink = FileSink::with(
+        args.output.clone(),
+        "txt",
+        |(word, seen): &(String, u64), out: &mut Vec<u8>| {
+            out.extend_from_slice(word.as_bytes());
+            out.extend_from_slice(format!("\t{seen}\n").as_bytes());
+            Ok(())
+        },
+    );
     let _sink = env
         .source("lines", Limited::new(files, args.rate))
         .uid("lines")
-        .flat_map("words", |line: String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        .flat_map("words", |line: String| {
+            line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+        })
         .uid("words")
         .key_by(|word: &String| word.clone())
         .process("count", WordCount::default)
@@ -127,7 +135,11 @@ impl ProcessFunction<String, String, (String, u64)> for WordCount {
         states.value("seen", &mut self.seen);
     }
 
-    fn process(&mut self, _: String, cx: &mut ProcessContext<'_, String, (String, u64)>) -> Result<(), BoxError> {
+    fn process(
+        &mut self,
+        _: String,
+        cx: &mut ProcessContext<'_, String, (String, u64)>,
+    ) -> Result<(), BoxError> {
         let seen = self.seen.get(cx.at()).copied().unwrap_or(0) + 1;
         self.seen.set(cx.at(), seen);
         if seen == 1 {
@@ -136,7 +148,11 @@ impl ProcessFunction<String, String, (String, u64)> for WordCount {
         Ok(())
     }
 
-    fn on_timer(&mut self, _: Timer, cx: &mut ProcessContext<'_, String, (String, u64)>) -> Result<(), BoxError> {
+    fn on_timer(
+        &mut self,
+        _: Timer,
+        cx: &mut ProcessContext<'_, String, (String, u64)>,
+    ) -> Result<(), BoxError> {
         let seen = self.seen.get(cx.at()).copied().unwrap_or(0);
         cx.collect((cx.key().clone(), seen));
         Ok(())
@@ -160,15 +176,29 @@ fn how_far(running: &Running<'_>, now: Nanos) -> Far {
             lines: sources.map(|s| s.metrics.totals(now).records_out).sum(),
             checkpoints: counts.completed,
             failed: counts.failed,
-            last: status.history.latest_completed().map(|c| c.ended_at.unwrap_or(now).since(c.triggered_at)),
+            last: status
+                .history
+                .latest_completed()
+                .map(|c| c.ended_at.unwrap_or(now).since(c.triggered_at)),
         }
     })
 }
 
 fn in_words(far: &Far) -> String {
-    let took = far.last.map(|took| format!(", the last took {}", time(took))).unwrap_or_default();
-    let failed = if far.failed > 0 { format!(", {} failed", count(far.failed)) } else { String::new() };
-    format!("{} read, {}{took}{failed}", plural(far.lines, "line"), plural(far.checkpoints, "checkpoint"))
+    let took = far
+        .last
+        .map(|took| format!(", the last took {}", time(took)))
+        .unwrap_or_default();
+    let failed = if far.failed > 0 {
+        format!(", {} failed", count(far.failed))
+    } else {
+        String::new()
+    };
+    format!(
+        "{} read, {}{took}{failed}",
+        plural(far.lines, "line"),
+        plural(far.checkpoints, "checkpoint")
+    )
 }
 
 /// Says how it goes until the job has ended.
@@ -180,12 +210,25 @@ async fn watch(session: &Session<'_>, running: &Running<'_>) -> Result<JobOutcom
     loop {
         let ended = running.job.try_wait();
         let (restored, failed) = running.board().with(|status| {
-            let restored = status.history.latest_restored().map(|r| (r.from.id, r.restored_at));
-            (restored, status.failures.iter().skip(failures).map(|f| f.error.clone()).collect::<Vec<_>>())
+            let restored = status
+                .history
+                .latest_restored()
+                .map(|r| (r.from.id, r.restored_at));
+            (
+                restored,
+                status
+                    .failures
+                    .iter()
+                    .skip(failures)
+                    .map(|f| f.error.clone())
+                    .collect::<Vec<_>>(),
+            )
         });
         if ended.is_none() {
             // The last failure of a job that has ended is its error, and said as such.
-            failed.iter().for_each(|error| console.note(format_args!("the job goes on after a failure: {error}")));
+            failed
+                .iter()
+                .for_each(|error| console.note(format_args!("the job goes on after a failure: {error}")));
             failures += failed.len();
         }
         if restored != restored_from {
@@ -207,7 +250,8 @@ async fn watch(session: &Session<'_>, running: &Running<'_>) -> Result<JobOutcom
     }
 }
 
-/// Ends the job in a last checkpoint within the grace period. It is never cancelled: that would delete its checkpoints.
+/// Ends the job in a last checkpoint within the grace period. It is never cancelled: that would delete its
+/// checkpoints.
 async fn suspend(session: &Session<'_>, running: &Running<'_>) -> Result<JobOutcome, CliError> {
     let deadline = session.engine.now() + GRACE;
     loop {
@@ -220,8 +264,15 @@ async fn suspend(session: &Session<'_>, running: &Running<'_>) -> Result<JobOutc
                 };
             }
             Ok(Err(RequestFailure::Refused { reason })) => reason,
-            Ok(Err(RequestFailure::Failed(record))) => return Err(not_suspended(running, &record.to_string())),
-            Err(_) => return Err(not_suspended(running, "its last checkpoint wasn't complete in time")),
+            Ok(Err(RequestFailure::Failed(record))) => {
+                return Err(not_suspended(running, &record.to_string()));
+            }
+            Err(_) => {
+                return Err(not_suspended(
+                    running,
+                    "its last checkpoint wasn't complete in time",
+                ));
+            }
         };
         // It isn't up yet, or it ended by itself meanwhile.
         if running.job.try_wait().is_some() {
@@ -235,12 +286,19 @@ async fn suspend(session: &Session<'_>, running: &Running<'_>) -> Result<JobOutc
 }
 
 fn not_suspended(running: &Running<'_>, why: &str) -> CliError {
-    let newest: Option<CheckpointId> = running.board().with(|s| s.history.latest_completed().map(|c| c.id));
+    let newest: Option<CheckpointId> = running
+        .board()
+        .with(|s| s.history.latest_completed().map(|c| c.id));
     let stands = match newest {
-        Some(id) => format!("Checkpoint {id} stands: nothing that was committed is lost, --restore latest goes on from there"),
+        Some(id) => format!(
+            "Checkpoint {id} stands: nothing that was committed is lost, --restore latest goes on from there"
+        ),
         None => "There is no complete checkpoint of this run".to_owned(),
     };
-    CliError::Failed(format!("the job couldn't be suspended within {}: {why}. {stands}", time(GRACE)))
+    CliError::Failed(format!(
+        "the job couldn't be suspended within {}: {why}. {stands}",
+        time(GRACE)
+    ))
 }
 
 /// Says how it ended.
@@ -252,7 +310,10 @@ fn finished(
 ) -> Result<(), CliError> {
     console.clear();
     if skipped.total() > 0 {
-        let each = skipped.by_reason().filter(|(_, n)| *n > 0).map(|(why, n)| format!("{why} {}", count(n)));
+        let each = skipped
+            .by_reason()
+            .filter(|(_, n)| *n > 0)
+            .map(|(why, n)| format!("{why} {}", count(n)));
         console.line(format_args!("skipped: {}", each.collect::<Vec<_>>().join(", ")))?;
     }
     let checkpoints = running.board().with(|status| status.history.counts().completed);
@@ -269,7 +330,9 @@ fn finished(
         (JobOutcome::Suspended, _) if in_memory => {
             "suspended; its checkpoints were in memory, so it can't go on: use --checkpoint-dir".to_owned()
         }
-        (JobOutcome::Suspended, Some(id)) => format!("suspended in checkpoint {id}; go on with --restore latest"),
+        (JobOutcome::Suspended, Some(id)) => {
+            format!("suspended in checkpoint {id}; go on with --restore latest")
+        }
         (JobOutcome::Suspended, None) => "suspended; go on with --restore latest".to_owned(),
         (JobOutcome::Canceled, _) => "cancelled".to_owned(),
     })
@@ -306,7 +369,11 @@ mod tests {
         let env = Environment::with_configuration("wordcount", configuration);
         let skipped = build(&env, &args);
         check(&env).expect("nothing is to be restored");
-        let job = env.build().expect("it builds").start(StartOptions::default()).expect("it starts");
+        let job = env
+            .build()
+            .expect("it builds")
+            .start(StartOptions::default())
+            .expect("it starts");
         assert_eq!(job.wait_blocking().expect("it ends well"), JobOutcome::Finished);
         let mut lines: Vec<String> = Vec::new();
         for file in fs::read_dir(&output).expect("it was made") {
@@ -336,9 +403,21 @@ mod tests {
 
     #[test]
     fn how_far_it_is_is_said_in_one_line() {
-        let far = Far { lines: 1234, checkpoints: 1, failed: 0, last: Some(Duration::from_millis(12)) };
-        assert_eq!(in_words(&far), "1,234 lines read, 1 checkpoint, the last took 12.0 ms");
-        let far = Far { failed: 2, last: None, ..far };
+        let far = Far {
+            lines: 1234,
+            checkpoints: 1,
+            failed: 0,
+            last: Some(Duration::from_millis(12)),
+        };
+        assert_eq!(
+            in_words(&far),
+            "1,234 lines read, 1 checkpoint, the last took 12.0 ms"
+        );
+        let far = Far {
+            failed: 2,
+            last: None,
+            ..far
+        };
         assert_eq!(in_words(&far), "1,234 lines read, 1 checkpoint, 2 failed");
     }
 }

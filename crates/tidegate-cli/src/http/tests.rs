@@ -10,7 +10,10 @@ fn answer(head: &str, body: &str) -> io::Result<Answer> {
 
 #[test]
 fn a_body_has_a_length_or_comes_in_chunks_or_to_the_end() {
-    let good = Answer { status: 200, body: json!({"a": 1}) };
+    let good = Answer {
+        status: 200,
+        body: json!({"a": 1}),
+    };
     for rest in [
         "Content-Length: 7\r\n\r\n{\"a\":1}trailing",
         "Transfer-Encoding: chunked\r\n\r\n3;x=y\r\n{\"a\r\n4\r\n\":1}\r\n0\r\n\r\n",
@@ -18,7 +21,12 @@ fn a_body_has_a_length_or_comes_in_chunks_or_to_the_end() {
     ] {
         assert_eq!(answer("HTTP/1.1 200 OK", rest).expect(rest), good);
     }
-    assert_eq!(answer("HTTP/1.1 202 Accepted", "Content-Length: 0\r\n\r\n").expect("fine").body, Value::Null);
+    assert_eq!(
+        answer("HTTP/1.1 202 Accepted", "Content-Length: 0\r\n\r\n")
+            .expect("fine")
+            .body,
+        Value::Null
+    );
 }
 
 #[test]
@@ -26,7 +34,10 @@ fn what_is_no_answer_is_an_error_and_not_a_panic() {
     for (head, rest) in [
         ("HTTP/1.1 200 OK", "Content-Length: 99\r\n\r\n{}"),
         ("HTTP/1.1 200 OK", "Content-Length: -1\r\n\r\n{}"),
-        ("HTTP/1.1 200 OK", "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}\r\n0\r\n\r\n"),
+        (
+            "HTTP/1.1 200 OK",
+            "Transfer-Encoding: chunked\r\n\r\nffffffffffffffff\r\n{}\r\n0\r\n\r\n",
+        ),
         ("HTTP/1.1 200 OK", "Transfer-Encoding: chunked\r\n\r\n2\r\n{}"),
         ("HTTP/1.1 200 OK", "\r\n{"),
         ("HTTP/1.1 OK", "\r\n{}"),
@@ -52,12 +63,22 @@ fn a_server_is_asked_over_a_connection() {
             asked.extend_from_slice(&buffer[..n]);
         }
         let body = r#"{"errors":["no such job","ask another"]}"#;
-        let head = format!("HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: {}", body.len());
-        stream.write_all(format!("{head}\r\n\r\n{body}").as_bytes()).expect("it is writable");
+        let head = format!(
+            "HTTP/1.1 404 Not Found\r\nContent-Type: application/json\r\nContent-Length: {}",
+            body.len()
+        );
+        stream
+            .write_all(format!("{head}\r\n\r\n{body}").as_bytes())
+            .expect("it is writable");
         String::from_utf8(asked).expect("text")
     });
-    let client = Client::new(RestAddress { host: "127.0.0.1".into(), port });
-    let error = client.ask("POST", "/jobs/a/stop", Some(&json!({"drain": true}))).expect_err("it is refused");
+    let client = Client::new(RestAddress {
+        host: "127.0.0.1".into(),
+        port,
+    });
+    let error = client
+        .ask("POST", "/jobs/a/stop", Some(&json!({"drain": true})))
+        .expect_err("it is refused");
     assert_eq!(error.to_string(), "no such job\nask another");
     let asked = server.join().expect("the server ends");
     assert!(asked.starts_with("POST /jobs/a/stop HTTP/1.1\r\n"), "{asked}");

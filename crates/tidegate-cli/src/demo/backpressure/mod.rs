@@ -1,9 +1,10 @@
-//! `tidegate demo backpressure`: what checkpoints of a job that can't keep up cost, in each mode and with each buffer.
+//! `tidegate demo backpressure`: what checkpoints of a job that can't keep up cost, in each mode and with each
+//! buffer.
 //!
-//! A run per mode and buffer ([`round`]): checkpoints are shown as they complete ([`row`]), then a task is killed, the
-//! job restored and its counts proven. Figures and their rendering are in [`report`]. The experiment is that of the
-//! published measurements of aligned, unaligned and adaptive checkpoints under backpressure; `--preset published` is its
-//! exact schedule.
+//! A run per mode and buffer ([`round`]): checkpoints are shown as they complete ([`row`]), then a task is killed,
+//! the job restored and its counts proven. Figures and their rendering are in [`report`]. The experiment is that
+//! of the published measurements of aligned, unaligned and adaptive checkpoints under backpressure; `--preset
+//! published` is its exact schedule.
 
 mod report;
 mod round;
@@ -52,7 +53,11 @@ fn plan(args: &BackpressureArgs) -> (Plan, Workload) {
         None if published => vec![TEXTBOOK],
         None => vec![TEXTBOOK, BUDGET],
     };
-    let (interval, checkpoints) = if published { (Duration::from_secs(5), 6) } else { (Duration::from_secs(2), 5) };
+    let (interval, checkpoints) = if published {
+        (Duration::from_secs(5), 6)
+    } else {
+        (Duration::from_secs(2), 5)
+    };
     let workload = Workload {
         parallelism: args.parallelism.unwrap_or(Parallelism(2)),
         work: args.work.unwrap_or(Duration::from_millis(5)),
@@ -110,17 +115,33 @@ mod tests {
 
     #[test]
     fn a_preset_gives_what_the_command_line_doesnt() {
-        let args = BackpressureArgs { preset: Some(Preset::Published), ..BackpressureArgs::default() };
+        let args = BackpressureArgs {
+            preset: Some(Preset::Published),
+            ..BackpressureArgs::default()
+        };
         let (published, workload) = plan(&args);
-        assert_eq!((published.interval, published.checkpoints), (Duration::from_secs(5), 6));
+        assert_eq!(
+            (published.interval, published.checkpoints),
+            (Duration::from_secs(5), 6)
+        );
         assert_eq!(published.in_flight, [GateBudget::Fixed(150)]);
         assert_eq!(published.modes.len(), 3);
-        assert_eq!((workload.work, workload.payload, workload.keys), (Duration::from_millis(5), 1000, 100));
-        let args = BackpressureArgs { checkpoints: Some(3), in_flight: Some(BUDGET), ..args };
+        assert_eq!(
+            (workload.work, workload.payload, workload.keys),
+            (Duration::from_millis(5), 1000, 100)
+        );
+        let args = BackpressureArgs {
+            checkpoints: Some(3),
+            in_flight: Some(BUDGET),
+            ..args
+        };
         let (changed, _) = plan(&args);
         assert_eq!((changed.checkpoints, changed.in_flight), (3, vec![BUDGET]));
         let (by_default, _) = plan(&BackpressureArgs::default());
         assert_eq!(by_default.in_flight, [TEXTBOOK, BUDGET]);
-        assert_eq!((by_default.interval, by_default.checkpoints), (Duration::from_secs(2), 5));
+        assert_eq!(
+            (by_default.interval, by_default.checkpoints),
+            (Duration::from_secs(2), 5)
+        );
     }
 }

@@ -58,10 +58,18 @@ impl Summary {
         restored: Duration,
         proof: Proof,
     ) -> Self {
-        let none = Spread { min: 0, median: 0, max: 0 };
+        let none = Spread {
+            min: 0,
+            median: 0,
+            max: 0,
+        };
         let zero = Duration::ZERO;
         let durations = spread_of_times(rows.iter().map(|r| r.duration));
-        let durations = durations.unwrap_or(Spread { min: zero, median: zero, max: zero });
+        let durations = durations.unwrap_or(Spread {
+            min: zero,
+            median: zero,
+            max: zero,
+        });
         let sizes = spread(rows.iter().map(|r| r.size_bytes)).unwrap_or(none);
         let mut persisted = Persisted::default();
         rows.iter().for_each(|row| persisted.add(&row.persisted));
@@ -75,8 +83,12 @@ impl Summary {
             size_min_bytes: sizes.min,
             size_median_bytes: sizes.median,
             size_max_bytes: sizes.max,
-            in_flight_median_bytes: spread(rows.iter().map(|r| r.in_flight_bytes)).unwrap_or(none).median,
-            in_flight_median_records: spread(rows.iter().map(|r| r.in_flight_records)).unwrap_or(none).median,
+            in_flight_median_bytes: spread(rows.iter().map(|r| r.in_flight_bytes))
+                .unwrap_or(none)
+                .median,
+            in_flight_median_records: spread(rows.iter().map(|r| r.in_flight_records))
+                .unwrap_or(none)
+                .median,
             switched: rows.iter().map(|r| r.switched).sum(),
             unswitched: rows.iter().map(|r| r.unswitched).sum(),
             durable_write_ms: ms(durable.1),
@@ -128,17 +140,32 @@ impl Head {
             Some(records) => format!("gates queue {records} records per channel"),
             None => format!("gates queue {in_flight} of work"),
         };
-        Self { title: format!("{mode}; {queues}") }
+        Self {
+            title: format!("{mode}; {queues}"),
+        }
     }
 
     pub(super) fn lines(&self) -> [String; 3] {
-        let head = cells("checkpoint", ["duration", "bytes", "state", "in flight", "records", "overtook in"]);
+        let head = cells(
+            "checkpoint",
+            [
+                "duration",
+                "bytes",
+                "state",
+                "in flight",
+                "records",
+                "overtook in",
+            ],
+        );
         [String::new(), self.title.clone(), head]
     }
 }
 
 fn cells<T: AsRef<str>>(first: &str, others: [T; 6]) -> String {
-    let others: Vec<String> = others.iter().map(|cell| format!("{:>12}", cell.as_ref())).collect();
+    let others: Vec<String> = others
+        .iter()
+        .map(|cell| format!("{:>12}", cell.as_ref()))
+        .collect();
     format!("{first:>10}{}", others.concat())
 }
 
@@ -179,7 +206,10 @@ pub(super) fn in_words(s: &Summary) -> Vec<String> {
     ];
     for (what, bytes) in parts {
         if !bytes.is_empty() {
-            let each: Vec<String> = bytes.iter().map(|(name, bytes)| format!("{name} {}", size(*bytes))).collect();
+            let each: Vec<String> = bytes
+                .iter()
+                .map(|(name, bytes)| format!("{name} {}", size(*bytes)))
+                .collect();
             lines.push(format!("  in flight by {what}: {}", each.join(", ")));
         }
     }
@@ -191,7 +221,11 @@ pub(super) fn in_words(s: &Summary) -> Vec<String> {
     let of = format!("{} of {}", plural(s.records, "record"), plural(s.keys, "key"));
     lines.push(match s.exact {
         true => format!("  counts: exact, {of}"),
-        false => format!("  counts: {} lost and {} counted twice, {of}", count(s.lost), count(s.duplicated)),
+        false => format!(
+            "  counts: {} lost and {} counted twice, {of}",
+            count(s.lost),
+            count(s.duplicated)
+        ),
     });
     lines
 }
@@ -217,20 +251,37 @@ pub(super) fn overview(all: &[Summary]) -> Vec<String> {
         })
         .collect();
     let head = [
-        "mode, gates", "min", "median", "max", "bytes", "in flight", "overtook in", "bare write", "restored in", "replayed",
+        "mode, gates",
+        "min",
+        "median",
+        "max",
+        "bytes",
+        "in flight",
+        "overtook in",
+        "bare write",
+        "restored in",
+        "replayed",
         "counts",
     ];
-    std::iter::once(String::new()).chain(table(&head, &rows)).collect()
+    std::iter::once(String::new())
+        .chain(table(&head, &rows))
+        .collect()
 }
 
 /// Whether the demo showed what it is to show: nothing is lost in any mode, and only at-least-once counts twice.
 pub(super) fn verdict(all: &[Summary]) -> Result<(), CliError> {
     let wrong = |s: &&Summary| s.lost > 0 || (s.duplicated > 0 && s.mode != "at-least-once");
-    let wrong: Vec<String> =
-        all.iter().filter(wrong).map(|s| format!("{}, {}: {}", s.mode, s.in_flight, s.counts())).collect();
+    let wrong: Vec<String> = all
+        .iter()
+        .filter(wrong)
+        .map(|s| format!("{}, {}: {}", s.mode, s.in_flight, s.counts()))
+        .collect();
     match wrong.is_empty() {
         true => Ok(()),
-        false => Err(CliError::Failed(format!("the counts are wrong. {}", wrong.join("; ")))),
+        false => Err(CliError::Failed(format!(
+            "the counts are wrong. {}",
+            wrong.join("; ")
+        ))),
     }
 }
 
@@ -254,17 +305,34 @@ mod tests {
             unswitched: 1,
             subtasks: Vec::new(),
             duration: Duration::from_millis(duration_ms),
-            persisted: Persisted { by_edge: [json("a to b")].into(), ..Persisted::default() },
+            persisted: Persisted {
+                by_edge: [json("a to b")].into(),
+                ..Persisted::default()
+            },
         }
     }
 
     fn proof(lost: u64, duplicated: u64) -> Proof {
-        Proof { exact: lost + duplicated == 0, lost, duplicated, records: 100, keys: 7, replayed: 5 }
+        Proof {
+            exact: lost + duplicated == 0,
+            lost,
+            duplicated,
+            records: 100,
+            keys: 7,
+            replayed: 5,
+        }
     }
 
     fn summary(mode: &str, proof: Proof) -> Summary {
         let rows = [row(10, 1000), row(30, 3000)];
-        Summary::of(mode, "fixed:150", &rows, (2000, Duration::from_millis(1)), Duration::from_millis(40), proof)
+        Summary::of(
+            mode,
+            "fixed:150",
+            &rows,
+            (2000, Duration::from_millis(1)),
+            Duration::from_millis(40),
+            proof,
+        )
     }
 
     #[test]
@@ -286,7 +354,15 @@ mod tests {
         }
         assert_eq!(value["persisted"]["by_edge"]["a to b"], 4000);
         let row = serde_json::json!(row(10, 1000));
-        for name in ["mode", "in_flight", "checkpoint", "duration_ms", "size_bytes", "state_bytes", "in_flight_bytes"] {
+        for name in [
+            "mode",
+            "in_flight",
+            "checkpoint",
+            "duration_ms",
+            "size_bytes",
+            "state_bytes",
+            "in_flight_bytes",
+        ] {
             assert!(!row[name].is_null(), "{name}");
         }
         assert!(row["duration"].is_null() && row["subtasks"].is_array());
@@ -294,7 +370,13 @@ mod tests {
 
     #[test]
     fn only_at_least_once_may_count_twice_and_nothing_may_be_lost() {
-        assert!(verdict(&[summary("aligned", proof(0, 0)), summary("at-least-once", proof(0, 9))]).is_ok());
+        assert!(
+            verdict(&[
+                summary("aligned", proof(0, 0)),
+                summary("at-least-once", proof(0, 9))
+            ])
+            .is_ok()
+        );
         assert!(verdict(&[summary("aligned", proof(0, 1))]).is_err());
         let error = verdict(&[summary("at-least-once", proof(1, 0))]).expect_err("one is lost");
         assert!(error.to_string().contains("1 LOST"), "{error}");
@@ -303,13 +385,21 @@ mod tests {
     #[test]
     fn words_say_the_same_as_the_figures() {
         let words = in_words(&summary("at-least-once", proof(0, 9))).join("\n");
-        for part in ["10.0 ms (min) 20.0 ms (median) 30.0 ms (max)", "edge: a to b 4.0 KB", "40.0 ms later", "9 counted twice"] {
+        for part in [
+            "10.0 ms (min) 20.0 ms (median) 30.0 ms (max)",
+            "edge: a to b 4.0 KB",
+            "40.0 ms later",
+            "9 counted twice",
+        ] {
             assert!(words.contains(part), "{part}: {words}");
         }
         let head = Head::new("aligned", "100 ms").lines();
         assert_eq!(head[1], "aligned; gates queue 100 ms of work");
         assert_eq!(head[2].chars().count(), row_in_words(&row(1, 1)).chars().count());
         let overview = overview(&[summary("aligned", proof(0, 0))]);
-        assert!(overview[2].starts_with("aligned, fixed:150") && overview[2].ends_with("exact"), "{overview:?}");
+        assert!(
+            overview[2].starts_with("aligned, fixed:150") && overview[2].ends_with("exact"),
+            "{overview:?}"
+        );
     }
 }

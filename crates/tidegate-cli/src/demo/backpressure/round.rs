@@ -43,16 +43,28 @@ pub(super) async fn round(
     build(&env, workload, &probe);
     let running = session.launch(&env)?;
 
-    let names = Names { mode: mode.render(), in_flight: in_flight.render() };
+    let names = Names {
+        mode: mode.render(),
+        in_flight: in_flight.render(),
+    };
     let rows = checkpoints(session, &running, plan, &names).await?;
     let measured = &rows[1..];
     let durable_bytes = spread(measured.iter().map(|row| row.size_bytes)).map_or(0, |s| s.median);
     let durable = median_write(dir.path(), durable_bytes, &|| probe.now())?;
 
     let restored = kill(session, &running, plan, &names, &probe, workload).await?;
-    session.console.progress(|| format!("{}, {}: draining", names.mode, names.in_flight));
+    session
+        .console
+        .progress(|| format!("{}, {}: draining", names.mode, names.in_flight));
     drain(&running).await?;
-    Ok(Summary::of(&names.mode, &names.in_flight, measured, (durable_bytes, durable), restored, prove(&probe, workload)))
+    Ok(Summary::of(
+        &names.mode,
+        &names.in_flight,
+        measured,
+        (durable_bytes, durable),
+        restored,
+        prove(&probe, workload),
+    ))
 }
 
 struct Names {
@@ -69,7 +81,10 @@ async fn checkpoints(
 ) -> Result<Vec<Row>, CliError> {
     let console = session.console;
     if !plan.json {
-        Head::new(&names.mode, &names.in_flight).lines().into_iter().try_for_each(|line| console.line(line))?;
+        Head::new(&names.mode, &names.in_flight)
+            .lines()
+            .into_iter()
+            .try_for_each(|line| console.line(line))?;
     }
     let wanted = plan.checkpoints as usize;
     let mut rows: Vec<Row> = Vec::new();
@@ -79,7 +94,11 @@ async fn checkpoints(
             for stats in decided_after(running, last) {
                 last = stats.id;
                 if stats.status == CheckpointStatus::Failed {
-                    let why = stats.failure.as_ref().map(ToString::to_string).unwrap_or_default();
+                    let why = stats
+                        .failure
+                        .as_ref()
+                        .map(ToString::to_string)
+                        .unwrap_or_default();
                     console.note(format_args!("checkpoint {} failed: {why}", stats.id));
                 } else if rows.len() < wanted {
                     let row = row(running.running().graph(), &names.mode, &names.in_flight, &stats);
@@ -91,7 +110,9 @@ async fn checkpoints(
                 }
             }
             console.progress(|| {
-                let since = running.board().with(|s| s.history.recent().next().map(|c| c.triggered_at));
+                let since = running
+                    .board()
+                    .with(|s| s.history.recent().next().map(|c| c.triggered_at));
                 let under_way = since.map_or(Duration::ZERO, |at| session.engine.now().since(at));
                 format!(
                     "{}, {}: checkpoint {} of {wanted}, the last was triggered {} ago",
@@ -110,11 +131,19 @@ async fn checkpoints(
 /// Checkpoints that were decided, oldest first.
 fn decided_after(running: &Running<'_>, last: CheckpointId) -> Vec<CheckpointStats> {
     running.board().with(|status| {
-        let news = status.history.recent().filter(|c| c.id > last && c.status != CheckpointStatus::InProgress);
+        let news = status
+            .history
+            .recent()
+            .filter(|c| c.id > last && c.status != CheckpointStatus::InProgress);
         let mut news: Vec<CheckpointStats> = news.cloned().collect();
         news.reverse();
         // A later one may be decided while an earlier one is still in progress; it waits for its turn.
-        let open = status.history.recent().filter(|c| c.status == CheckpointStatus::InProgress).map(|c| c.id).min();
+        let open = status
+            .history
+            .recent()
+            .filter(|c| c.status == CheckpointStatus::InProgress)
+            .map(|c| c.id)
+            .min();
         news.retain(|c| open.is_none_or(|open| c.id < open));
         news
     })
@@ -129,14 +158,22 @@ async fn kill(
     probe: &Probe,
     workload: &Workload,
 ) -> Result<Duration, CliError> {
-    let say = |what: &str| session.console.progress(|| format!("{}, {}: {what}", names.mode, names.in_flight));
+    let say = |what: &str| {
+        session
+            .console
+            .progress(|| format!("{}, {}: {what}", names.mode, names.in_flight))
+    };
     let at: Nanos = session.engine.now() + (plan.interval / 2).min(KILL_AFTER);
-    running.until(|| Ok((session.engine.now() >= at).then_some(()))).await?;
+    running
+        .until(|| Ok((session.engine.now() >= at).then_some(())))
+        .await?;
     say("killing a task");
     probe.kill();
     let (took, _) = running.until(|| Ok(probe.restored())).await?;
     say("counting on");
     let enough = probe.counted() + RECORDS_AFTER * u64::from(workload.parallelism.0);
-    running.until(|| Ok((probe.counted() >= enough).then_some(()))).await?;
+    running
+        .until(|| Ok((probe.counted() >= enough).then_some(())))
+        .await?;
     Ok(took)
 }

@@ -66,7 +66,8 @@ impl Persisted {
             (&mut self.by_edge, &other.by_edge),
         ];
         for (into, from) in maps {
-            from.iter().for_each(|(name, bytes)| *into.entry(name.clone()).or_default() += bytes);
+            from.iter()
+                .for_each(|(name, bytes)| *into.entry(name.clone()).or_default() += bytes);
         }
     }
 }
@@ -82,9 +83,16 @@ pub(super) fn row(graph: &JobGraph, mode: &str, in_flight: &str, stats: &Checkpo
             let s = &part.stats;
             for channel in &s.channels {
                 let (from, to) = ends(graph, &channel.uid, channel.address.input.0);
-                let add = |map: &mut BTreeMap<String, u64>, name| *map.entry(name).or_default() += channel.bytes;
-                add(&mut persisted.by_producer, format!("{from} #{}", channel.address.producer));
-                add(&mut persisted.by_consumer, format!("{to} #{}", channel.address.consumer));
+                let add =
+                    |map: &mut BTreeMap<String, u64>, name| *map.entry(name).or_default() += channel.bytes;
+                add(
+                    &mut persisted.by_producer,
+                    format!("{from} #{}", channel.address.producer),
+                );
+                add(
+                    &mut persisted.by_consumer,
+                    format!("{to} #{}", channel.address.consumer),
+                );
                 add(&mut persisted.by_edge, format!("{from} to {to}"));
             }
             subtasks.push(Subtask {
@@ -101,7 +109,9 @@ pub(super) fn row(graph: &JobGraph, mode: &str, in_flight: &str, stats: &Checkpo
             });
         }
     }
-    let duration = stats.ended_at.map_or_else(|| stats.end_to_end(), |at| at.since(stats.triggered_at));
+    let duration = stats
+        .ended_at
+        .map_or_else(|| stats.end_to_end(), |at| at.since(stats.triggered_at));
     let switched = subtasks.iter().filter(|s| s.unaligned).count() as u64;
     Row {
         mode: mode.to_owned(),
@@ -126,6 +136,9 @@ fn ends(graph: &JobGraph, consumer: &OperatorUid, input: u32) -> (String, String
     let Some(node) = graph.nodes.iter().find(|node| node.uid == *consumer) else {
         return ("?".to_owned(), consumer.to_string());
     };
-    let from = node.inputs.get(input as usize).map_or("?", |edge| &*graph.node(edge.from).name);
+    let from = node
+        .inputs
+        .get(input as usize)
+        .map_or("?", |edge| &*graph.node(edge.from).name);
     (from.to_owned(), node.name.to_string())
 }

@@ -125,16 +125,15 @@ impl World {
             if through(self) {
                 return;
             }
+            let l = self.current();
             let request = self.request(Request::Checkpoint { full: false });
             self.until("checkpoint", |world| {
                 let leader = &world.leaders[world.current()];
-                through(world) || !leader.asked.contains(&request) || leader.answered.contains(&request)
+                // Refused because the job is ending: then it ends, unless it fails for what happened before.
+                let ending = leader.c.ending != Ending::Not;
+                through(world) || world.current() != l || (leader.answered.contains(&request) && !ending)
             });
         }
-        self.until("checkpoint", |world| {
-            let asked_only = world.settings.interval.is_none();
-            through(world) || (asked_only && world.leaders[world.current()].c.ending == Ending::Not)
-        });
         let history = self.leaders[self.current()].c.history();
         assert!(
             through(self),

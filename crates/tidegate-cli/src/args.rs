@@ -25,6 +25,8 @@ pub(crate) const REST_PORT: u16 = 8081;
 pub(crate) struct Cli {
     #[command(flatten)]
     pub(crate) global: Global,
+    #[command(flatten)]
+    defines: Defines,
     #[command(subcommand)]
     pub(crate) command: Command,
 }
@@ -36,8 +38,8 @@ pub(crate) struct Global {
     /// Configuration in YAML; also TIDEGATE_CONFIG
     #[arg(long, global = true, value_name = "FILE")]
     pub(crate) config: Option<PathBuf>,
-    /// Sets an option of the engine; stronger than file and environment. Repeatable
-    #[arg(short = 'D', global = true, value_name = "KEY=VALUE")]
+    /// What stood behind every `-D`, whatever the place; see [`Defines`].
+    #[arg(skip)]
     pub(crate) define: Vec<String>,
     /// Where the REST interface listens (off without this), or where a running one is asked: host:port, host or port
     #[arg(long, global = true, value_name = "ADDR", value_parser = rest_address)]
@@ -54,6 +56,41 @@ pub(crate) struct Global {
     /// Prints how checkpoint N went through the tasks
     #[arg(long, global = true, value_name = "N")]
     pub(crate) trace_checkpoint: Option<u64>,
+}
+
+/// `-D`, before the command and behind it. Not a global flag: of those clap keeps the values of one place only.
+#[derive(Debug, Clone, Default, Args)]
+pub(crate) struct Defines {
+    /// Sets an option of the engine; stronger than file and environment. Repeatable
+    #[arg(
+        short = 'D',
+        value_name = "KEY=VALUE",
+        help_heading = "Options of every command"
+    )]
+    define: Vec<String>,
+}
+
+impl Cli {
+    /// Reads the process's command line.
+    ///
+    /// # Errors
+    /// When it is wrong, or asks for help.
+    pub(crate) fn read() -> Result<Self, clap::Error> {
+        Self::try_parse().map(Self::with_defines)
+    }
+
+    /// Puts what stood behind `-D` in one list: before the command first, so that what stands behind it wins.
+    fn with_defines(mut self) -> Self {
+        let behind: &[String] = match &self.command {
+            Command::Config(args) => &args.defines.define,
+            Command::Demo(DemoCommand::Backpressure(args)) => &args.defines.define,
+            Command::Demo(DemoCommand::Interval(args)) => &args.defines.define,
+            Command::Demo(DemoCommand::Wordcount(args)) => &args.defines.define,
+            Command::Checkpoint(_) | Command::Savepoint(_) | Command::Stop(_) | Command::Cancel(_) => &[],
+        };
+        self.global.define = [&self.defines.define, behind].concat();
+        self
+    }
 }
 
 #[derive(Debug, Subcommand)]
@@ -76,6 +113,8 @@ pub(crate) enum Command {
 
 #[derive(Debug, Args)]
 pub(crate) struct ConfigArgs {
+    #[command(flatten)]
+    pub(crate) defines: Defines,
     /// As the text of docs/configuration.md
     #[arg(long, conflicts_with = "json")]
     pub(crate) markdown: bool,
@@ -103,6 +142,8 @@ pub(crate) enum Preset {
 /// What isn't given comes from the preset, or is the default.
 #[derive(Debug, Clone, Default, Args)]
 pub(crate) struct BackpressureArgs {
+    #[command(flatten)]
+    pub(crate) defines: Defines,
     /// Modes, separated by commas: aligned, unaligned, adaptive, at-least-once, quiesce; or all
     /// [default: aligned,unaligned,adaptive]
     #[arg(long, value_name = "LIST", value_parser = modes)]
@@ -145,6 +186,8 @@ pub(crate) struct BackpressureArgs {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct IntervalArgs {
+    #[command(flatten)]
+    pub(crate) defines: Defines,
     /// Intervals to compare
     #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "200ms,1s,5s", value_parser = positive)]
     pub(crate) intervals: Vec<Duration>,
@@ -193,6 +236,8 @@ pub(crate) enum OnError {
 
 #[derive(Debug, Clone, Args)]
 pub(crate) struct WordcountArgs {
+    #[command(flatten)]
+    pub(crate) defines: Defines,
     /// Files, directories and patterns to read
     #[arg(long, value_name = "PATH", required = true, num_args = 1..)]
     pub(crate) input: Vec<PathBuf>,

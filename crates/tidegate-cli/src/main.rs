@@ -22,7 +22,6 @@ mod walk;
 
 use std::process::ExitCode;
 
-use clap::Parser;
 use tracing_subscriber::EnvFilter;
 
 use crate::args::{Cli, Command};
@@ -37,7 +36,7 @@ const LOG_DEFAULT: &str = "warn,tidegate_runtime::attempts=off";
 
 fn main() -> ExitCode {
     panics::install();
-    let cli = match Cli::try_parse() {
+    let cli = match Cli::read() {
         Ok(cli) => cli,
         Err(error) => {
             let code = if error.use_stderr() {

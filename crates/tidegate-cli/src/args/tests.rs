@@ -6,7 +6,9 @@ use super::*;
 
 fn parse(line: &str) -> Result<Cli, String> {
     let words = std::iter::once("tidegate").chain(line.split_whitespace());
-    Cli::try_parse_from(words).map_err(|error| error.to_string())
+    Cli::try_parse_from(words)
+        .map(Cli::with_defines)
+        .map_err(|error| error.to_string())
 }
 
 fn parsed(line: &str) -> Cli {
@@ -44,6 +46,14 @@ fn global_flags_may_stand_on_both_sides_of_the_command() {
             "{line}"
         );
     }
+}
+
+#[test]
+fn definitions_on_both_sides_are_all_kept_and_the_later_ones_stand_last() {
+    let cli = parsed("-D a=1 -Db=2 config -D c=3 -D a=4");
+    assert_eq!(cli.global.define, ["a=1", "b=2", "c=3", "a=4"]);
+    let cli = parsed("-D a=1 cancel");
+    assert_eq!(cli.global.define, ["a=1"]);
 }
 
 #[test]

@@ -343,10 +343,11 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::args::MaybeTime;
+    use crate::args::{Defines, MaybeTime};
 
     fn args(input: &std::path::Path, output: &std::path::Path) -> WordcountArgs {
         WordcountArgs {
+            defines: Defines::default(),
             input: vec![input.to_owned()],
             output: output.to_owned(),
             checkpoint_dir: None,

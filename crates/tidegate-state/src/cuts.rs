@@ -81,8 +81,10 @@ impl Buffer {
         flags: u32,
         write: impl FnOnce(&mut Vec<u8>) -> Result<u32, CodecError>,
     ) -> Result<(), CodecError> {
+        let expected = self.last_chunk_bytes;
         let segment = self.segment();
         let offset = segment.len();
+        segment.reserve(expected);
         let entries = match write(segment) {
             Ok(0) => {
                 segment.truncate(offset);

@@ -7,7 +7,7 @@
 mod drive;
 mod restore;
 
-use tidegate_types::codec::{Key, TypeFormat, encode_as};
+use tidegate_types::codec::{CodecError, Key, TypeFormat, encode_as};
 use tidegate_types::hash::key_hash;
 use tidegate_types::shape::Shape;
 use tidegate_types::snapshot::Encoding;
@@ -388,12 +388,11 @@ impl<K: Key, C: Cell> Core<K, C> {
             let mut outgrown = Vec::new();
             self.cuts.preserve(owed, &self.place, |target, out| {
                 let mut entries = 0;
-                for slot in table.slots_of(home) {
+                table.try_for_each(home, |slot, entry| {
                     let stamp_ms = table.stamp_ms(slot);
                     if ttl.is_some_and(|ttl| ttl.is_expired(stamp_ms, target.now_ms)) {
-                        continue;
+                        return Ok(());
                     }
-                    let entry = table.get(slot);
                     encode_as(target.encoding, &entry.key, out)?;
                     if table.is_stamped() {
                         out.extend_from_slice(&stamp_ms.to_le_bytes());
@@ -404,7 +403,8 @@ impl<K: Key, C: Cell> Core<K, C> {
                         outgrown.push(slot);
                     }
                     entries += 1;
-                }
+                    Ok::<(), CodecError>(())
+                })?;
                 Ok(entries)
             });
             for slot in outgrown {

@@ -392,6 +392,34 @@ impl<E> Blocks<E> {
         })
     }
 
+    /// Shows every entry of a block, until `visit` fails.
+    #[inline]
+    pub(crate) fn try_for_each<R>(
+        &self,
+        block: u32,
+        mut visit: impl FnMut(Slot, &E) -> Result<(), R>,
+    ) -> Result<(), R> {
+        let base = self.block(block);
+        for group in 0..Self::GROUPS {
+            let start = Self::group_in(base, group);
+            let mut left = occupied(Self::word_of(start));
+            while left != 0 {
+                let i = (left.trailing_zeros() >> 3) as usize;
+                // SAFETY: the slot is occupied, so it holds an entry; `&self` excludes writers.
+                let entry = unsafe { Self::entry_of(start, i).as_ref() };
+                visit(
+                    Slot {
+                        block,
+                        index: (group * 8 + i) as u8,
+                    },
+                    entry,
+                )?;
+                left &= left - 1;
+            }
+        }
+        Ok(())
+    }
+
     /// The slots written since the marks were last taken, as a bitmap over slot indexes.
     pub(crate) fn written(&self, block: u32) -> u128 {
         (0..Self::GROUPS).fold(0, |bits, group| {

@@ -235,7 +235,20 @@ impl<K: Eq, V> BlockTable<K, V> {
         self.chain(home.block).flat_map(|block| self.blocks.slots(block))
     }
 
-    /// The hashes of the block at a hash.
+    /// Shows every entry of the block (or chain) at `home`, until `visit` fails.
+    #[inline]
+    pub(crate) fn try_for_each<R>(
+        &self,
+        home: Home,
+        mut visit: impl FnMut(Slot, &Entry<K, V>) -> Result<(), R>,
+    ) -> Result<(), R> {
+        for block in self.chain(home.block) {
+            self.blocks.try_for_each(block, &mut visit)?;
+        }
+        Ok(())
+    }
+
+    /// The hashes of the block at a position.
     pub(crate) fn hashes_at(&self, position: u64) -> HashRange {
         let index = self.directory.index(position);
         self.directory.hashes(&self.span_at(index))

@@ -110,8 +110,8 @@ pub trait KeyedTable<K>: Send {
     /// None today; a backend that connects to something may fail.
     fn open(&mut self, name: &str, setup: &StateSetup) -> Result<(), StateError>;
 
-    /// Brings what accesses with these hashes will touch into the cache. Eight or so, those of the records after the ones
-    /// at hand, are best: a processor has some twenty misses under way, and what exceeds that is waited for.
+    /// Brings what accesses with these hashes will touch into the cache. Eight or so, those of the records after the
+    /// ones at hand, are best: a processor has some twenty misses under way, and what exceeds that is waited for.
     fn prefetch(&self, hashes: &[u64]);
 
     /// Fixes the state's content as the cut's, in constant time. What is written from here on isn't in it.

@@ -15,6 +15,8 @@
 //! With `chunks` and `prefetch` this is all `unsafe` code of the crate. The functions here are safe to call with any
 //! argument: a slot is checked to be occupied before it is touched.
 
+mod release;
+
 use std::marker::PhantomData;
 use std::ptr::NonNull;
 
@@ -476,43 +478,6 @@ impl<E> Blocks<E> {
         let group = Self::group_in(self.block(block), hash as usize).as_ptr();
         for line in 0..Self::PREFETCH_LINES {
             prefetch(group.wrapping_add(line * LINE_BYTES));
-        }
-    }
-}
-
-impl<E> Drop for Blocks<E> {
-    fn drop(&mut self) {
-        /// Goes on with the rest should a drop panic, as a vector does.
-        struct Rest<'a, E>(&'a mut Blocks<E>);
-        impl<E> Drop for Rest<'_, E> {
-            fn drop(&mut self) {
-                self.0.drop_entries();
-            }
-        }
-        if std::mem::needs_drop::<E>() {
-            let rest = Rest(self);
-            rest.0.drop_entries();
-        }
-    }
-}
-
-impl<E> Blocks<E> {
-    fn drop_entries(&mut self) {
-        for block in 0..self.len {
-            for group in 0..Self::GROUPS {
-                let mut left = occupied(self.word(block, group));
-                while left != 0 {
-                    let slot = Slot {
-                        block,
-                        index: (group * 8) as u8 + (left.trailing_zeros() >> 3) as u8,
-                    };
-                    // Emptied first: nothing is dropped twice, whatever the drop does.
-                    self.set_control(slot, 0);
-                    // SAFETY: the slot was occupied and no longer is, so the entry is dropped exactly once.
-                    unsafe { self.entry(slot).drop_in_place() };
-                    left &= left - 1;
-                }
-            }
         }
     }
 }

@@ -144,6 +144,11 @@ impl View {
             .collect()
     }
 
+    /// Whether a checkpoint is kept for being restored alone.
+    pub(crate) fn is_only_pinned(&self, id: CheckpointId) -> bool {
+        self.pinned.contains(&id) && !self.retained.contains(&id) && self.newest != Some(id)
+    }
+
     pub(crate) fn completed(&mut self, id: CheckpointId, metadata: &CheckpointMetadata) {
         self.newest = Some(id);
         self.newest_unreadable = false;

@@ -189,7 +189,9 @@ impl JobStore {
         report: &mut SweepReport,
     ) -> Result<(), StorageError> {
         for id in &found.decided {
-            if let Some(kept) = view.known.get(id).or_else(|| permit.kept.get(id)) {
+            // What is pinned may come from another directory, where its id means something else.
+            let known = view.known.get(id).filter(|_| !view.is_only_pinned(*id));
+            if let Some(kept) = known.or_else(|| permit.kept.get(id)) {
                 facts.decisions.insert(
                     *id,
                     Standing::Complete {
@@ -373,7 +375,8 @@ fn collect_kept(permit: &mut DeletePermit, view: &View, facts: &mut Facts, repor
         facts
             .named
             .extend(kept.iter().flat_map(|kept| kept.named.iter()).map(str::to_owned));
-        if !facts.decisions.contains_key(id) {
+        // A pinned one may be a savepoint's, restored from elsewhere.
+        if !facts.decisions.contains_key(id) && !view.is_only_pinned(*id) {
             report.warnings.push(Warning::RetainedMissing { id: *id });
         }
     }

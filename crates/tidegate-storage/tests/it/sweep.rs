@@ -136,10 +136,32 @@ fn a_pinned_checkpoint_stays_while_it_is_restored() {
     let mut claim = block_on(job.claim(Nonce(2))).unwrap();
     let object = block_on(job.read_decision(CheckpointId(2))).unwrap().unwrap();
     claim.leadership.pin(&object);
+    let pinned = object.clone();
     assert!(sweep(&job, &mut claim).checkpoints.is_empty());
     assert_eq!(read_all(&job.snapshot(object).unwrap()).unwrap(), ["state of 2"]);
     block_on(complete_next(&job, &mut claim.leadership, &[]));
     assert_eq!(sweep(&job, &mut claim).checkpoints, [2, 3].map(CheckpointId));
+    // A savepoint's decision, restored from its copy after the one here has gone.
+    claim.leadership.pin(&pinned);
+    assert_eq!(sweep(&job, &mut claim).warnings, []);
+}
+
+/// A checkpoint that is restored from a copy of the directory has an id that is somebody else's here.
+#[test]
+fn a_pin_from_elsewhere_hides_no_other_leader() {
+    let elsewhere = job_over(memory());
+    let mut there = block_on(elsewhere.claim(Nonce(5))).unwrap();
+    block_on(complete_next(&elsewhere, &mut there.leadership, &[]));
+    let pinned = block_on(elsewhere.read_decision(CheckpointId(2)))
+        .unwrap()
+        .unwrap();
+    let job = job_over(memory());
+    let mut claim = block_on(job.claim(Nonce(1))).unwrap();
+    claim.leadership.pin(&pinned);
+    block_on(job.claim(Nonce(2))).unwrap();
+    let view = claim.leadership.view();
+    let error = block_on(job.sweep(&mut claim.deletes, &view)).unwrap_err();
+    assert_eq!(error.kind(), ErrorKind::Fenced);
 }
 
 #[test]

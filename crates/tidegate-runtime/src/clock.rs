@@ -26,7 +26,9 @@ impl SystemClock {
     // The one place where the engine reads the system's clocks.
     #[allow(clippy::disallowed_methods)]
     pub fn new() -> Self {
-        Self { origin: Instant::now() }
+        Self {
+            origin: Instant::now(),
+        }
     }
 }
 

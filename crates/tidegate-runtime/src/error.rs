@@ -26,7 +26,11 @@ fn at(place: &str) -> impl fmt::Display + '_ {
     struct Place<'a>(&'a str);
     impl fmt::Display for Place<'_> {
         fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            if self.0.is_empty() { Ok(()) } else { write!(f, ", {}", self.0) }
+            if self.0.is_empty() {
+                Ok(())
+            } else {
+                write!(f, ", {}", self.0)
+            }
         }
     }
     Place(place)
@@ -35,22 +39,32 @@ fn at(place: &str) -> impl fmt::Display + '_ {
 impl OpError {
     /// An error of user code, worth a restart.
     pub fn user(uid: &OperatorUid, source: impl Into<BoxError>) -> Self {
-        Self { uid: uid.clone(), place: String::new(), retryable: true, source: source.into() }
+        Self {
+            uid: uid.clone(),
+            place: String::new(),
+            retryable: true,
+            source: source.into(),
+        }
     }
 
     /// An error that a restart doesn't heal.
     pub fn fatal(uid: &OperatorUid, place: impl Into<String>, source: impl Into<BoxError>) -> Self {
-        Self { uid: uid.clone(), place: place.into(), retryable: false, source: source.into() }
+        Self {
+            uid: uid.clone(),
+            place: place.into(),
+            retryable: false,
+            source: source.into(),
+        }
     }
 }
 
-/// The error and what caused it, as one line.
+/// The error and what caused it, as one line. A cause that the text has in it already isn't said again.
 pub fn chain_of(error: &(dyn std::error::Error + 'static)) -> String {
     let mut text = error.to_string();
     let mut next = error.source();
     while let Some(cause) = next {
         let cause_text = cause.to_string();
-        if !text.ends_with(&cause_text) {
+        if !text.contains(&cause_text) {
             text.push_str(": ");
             text.push_str(&cause_text);
         }

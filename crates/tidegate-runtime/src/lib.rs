@@ -2,8 +2,8 @@
 
 pub mod chain;
 pub mod clock;
-pub mod error;
 pub mod driver;
+pub mod error;
 pub mod gate;
 pub mod graph;
 pub mod master;

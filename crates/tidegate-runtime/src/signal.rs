@@ -34,7 +34,10 @@ impl std::fmt::Debug for TaskSignal {
 impl TaskSignal {
     /// A signal for a task that isn't driven yet.
     pub fn new() -> Self {
-        Self { deadline: AtomicU64::new(u64::MAX), ..Self::default() }
+        Self {
+            deadline: AtomicU64::new(u64::MAX),
+            ..Self::default()
+        }
     }
 
     /// Says how the task's driver is woken while the task is parked. Only the first call counts.
@@ -87,6 +90,8 @@ impl TaskSignal {
 
     /// The driver is about to sleep. False if a notification came in between: then it must not.
     pub fn prepare_park(&self) -> bool {
-        self.state.compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire).is_ok()
+        self.state
+            .compare_exchange(RUNNING, PARKED, Ordering::AcqRel, Ordering::Acquire)
+            .is_ok()
     }
 }

@@ -10,8 +10,8 @@ use crate::cuts::{Buffer, CHUNK_CANONICAL, ChunkRef};
 use crate::error::{StateError, StatePlace};
 use crate::section::{self, Traits};
 
-/// Sections are cut at the first chunk boundary after this many bytes, so that a rescaled restore skips most of
-/// what it doesn't need, and nobody ever holds a large state twice.
+/// Sections are cut at the first chunk boundary after this many bytes, so that a rescaled restore skips most of what
+/// it doesn't need.
 const SECTION_BYTES: u64 = 16 * 1024 * 1024;
 
 /// What one state contributes to one snapshot. `Send` and free of the state's types: a pool orders and writes
@@ -70,7 +70,9 @@ impl StateSnapshot {
             ..
         } = self;
         let Buffer {
-            segments, mut chunks, ..
+            mut segments,
+            mut chunks,
+            ..
         } = content?;
         // Stable: the parts of a collection were written in order and follow the block that names their key.
         chunks.sort_by_key(|chunk| {
@@ -80,10 +82,7 @@ impl StateSnapshot {
                 chunk.ordinal,
             )
         });
-        let bytes_of = |chunk: &ChunkRef| -> &[u8] {
-            let start = chunk.offset as usize;
-            &segments[chunk.segment as usize][start..start + chunk.len as usize]
-        };
+        let mut unread = chunks_of_segments(segments.len(), &chunks);
         let groups = group_chunks(&chunks);
         let mut from = hashes.map(|range| range.first);
         let mut sections = Vec::with_capacity(groups.len());
@@ -114,13 +113,34 @@ impl StateSnapshot {
                 shapes: if native { shapes.clone() } else { Vec::new() },
                 records: group.iter().map(|chunk| u64::from(chunk.entries)).sum(),
             };
-            sections.push(SectionBytes {
-                head,
-                bytes: Bytes::from(section::write(traits, group, bytes_of)),
-            });
+            let bytes = Bytes::from(section::write(traits, group, |chunk| bytes_of(&segments, chunk)));
+            sections.push(SectionBytes { head, bytes });
+            // Most blocks were preserved in hash order: what is laid out is released on the way, so that the state's
+            // bytes aren't all held twice.
+            for chunk in group {
+                let segment = chunk.segment as usize;
+                unread[segment] -= 1;
+                if unread[segment] == 0 {
+                    segments[segment] = Vec::new();
+                }
+            }
         }
         Ok(sections)
     }
+}
+
+fn bytes_of<'a>(segments: &'a [Vec<u8>], chunk: &ChunkRef) -> &'a [u8] {
+    let start = chunk.offset as usize;
+    &segments[chunk.segment as usize][start..start + chunk.len as usize]
+}
+
+/// How many chunks stand in each segment.
+fn chunks_of_segments(segments: usize, chunks: &[ChunkRef]) -> Vec<usize> {
+    let mut counts = vec![0; segments];
+    for chunk in chunks {
+        counts[chunk.segment as usize] += 1;
+    }
+    counts
 }
 
 /// The hashes of a section that begins at `first`; the last one goes on to the end of the subtask's range.

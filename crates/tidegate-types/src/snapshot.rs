@@ -128,7 +128,11 @@ pub struct Section {
 impl Section {
     /// A section whose bytes travel inside `_metadata`.
     pub fn inline(head: SectionHead, bytes: Bytes) -> Self {
-        Self { head, crc: crc32c::crc32c(&bytes), location: Location::Inline(bytes) }
+        Self {
+            head,
+            crc: crc32c::crc32c(&bytes),
+            location: Location::Inline(bytes),
+        }
     }
 }
 

@@ -62,6 +62,14 @@ impl RestError {
         }
     }
 
+    /// What the framework refused.
+    pub(crate) fn other(status: StatusCode, message: impl Into<String>) -> Self {
+        Self {
+            status,
+            message: message.into(),
+        }
+    }
+
     /// The client took too long.
     pub(crate) fn too_slow() -> Self {
         let message = "the request took too long to arrive or to be answered".to_owned();

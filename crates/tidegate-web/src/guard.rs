@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::extract::{Request, State};
-use axum::http::header::{HOST, ORIGIN};
+use axum::http::header::{CONTENT_TYPE, HOST, ORIGIN};
 use axum::http::uri::Authority;
 use axum::http::{HeaderMap, HeaderName, Method};
 use axum::middleware::Next;
@@ -24,6 +24,9 @@ use crate::error::RestError;
 
 /// From a request's head until its answer.
 const TIME_LIMIT: Duration = Duration::from_secs(30);
+
+/// The longest text with which the framework refuses.
+const MAX_REFUSAL_BYTES: usize = 4096;
 
 /// Which requests are let through.
 #[derive(Debug, Clone)]
@@ -93,13 +96,27 @@ fn is_local(host: &str, name: &str) -> bool {
         || host.eq_ignore_ascii_case(name)
 }
 
+/// What the framework itself refuses (a body that is too long, a path that isn't UTF-8), in the form of all errors.
+async fn in_json(response: Response) -> Response {
+    let status = response.status();
+    let of_type = response.headers().get(CONTENT_TYPE);
+    let is_json = of_type.is_some_and(|of_type| of_type.as_bytes().starts_with(b"application/json"));
+    if is_json || !(status.is_client_error() || status.is_server_error()) {
+        return response;
+    }
+    let text = axum::body::to_bytes(response.into_body(), MAX_REFUSAL_BYTES)
+        .await
+        .unwrap_or_default();
+    RestError::other(status, String::from_utf8_lossy(&text)).into_response()
+}
+
 /// Lets a request through, or answers it.
 pub(crate) async fn guard(State(guard): State<Arc<Guard>>, request: Request, next: Next) -> Response {
     if let Err(refused) = guard.check(request.method(), request.headers()) {
         return refused.into_response();
     }
     match tokio::time::timeout(TIME_LIMIT, next.run(request)).await {
-        Ok(response) => response,
+        Ok(response) => in_json(response).await,
         Err(_) => RestError::too_slow().into_response(),
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! *Jobs* go by their own id, percent-encoded in a path. *Vertices* have 32 hexadecimal digits, as in Flink: the hash
 //! of the uid of the operator that heads the chain, so an id means the same vertex after a restart and after a change
-//! of the program that leaves the uid. In paths `v0`, the name in logs and error texts, is understood too. *Triggers* have
-//! 32 hexadecimal digits, chosen by the client or drawn here.
+//! of the program that leaves the uid. In paths `v0`, the name in logs and error texts, is understood too. *Triggers*
+//! have 32 hexadecimal digits, chosen by the client or drawn here.
 
 use std::fmt;
 use std::hash::{BuildHasher, Hasher};

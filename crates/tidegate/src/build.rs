@@ -20,7 +20,9 @@ pub enum BuildError {
     #[error("{0}")]
     Options(OptionErrors),
     /// There is nothing to run.
-    #[error("the job has no source: start a stream with `Environment::source`, `from_collection` or `generate`")]
+    #[error(
+        "the job has no source: start a stream with `Environment::source`, `from_collection` or `generate`"
+    )]
     Empty,
     /// State that could not be found again.
     #[error(
@@ -197,7 +199,10 @@ pub(crate) fn build(
     let mut problems = Vec::new();
     let mut configuration = configuration.clone();
     // The name that code gave is the weakest: whoever runs the job may call it otherwise.
-    let named = configuration.effective().iter().any(|e| e.key == keys::PIPELINE_NAME.key() && e.origin != Origin::Default);
+    let named = configuration
+        .effective()
+        .iter()
+        .any(|e| e.key == keys::PIPELINE_NAME.key() && e.origin != Origin::Default);
     if !named {
         configuration.set(&keys::PIPELINE_NAME, name.to_string());
     }
@@ -244,7 +249,13 @@ pub(crate) fn build(
     if !problems.is_empty() {
         return Err(BuildErrors(problems));
     }
-    let graph = RuntimeGraph::new(settings.job.id.clone(), name.clone(), settings.job.max_parallelism, nodes, true);
+    let graph = RuntimeGraph::new(
+        settings.job.id.clone(),
+        name.clone(),
+        settings.job.max_parallelism,
+        nodes,
+        true,
+    );
     Ok(JobGraph::new(graph, settings))
 }
 
@@ -258,7 +269,11 @@ fn check_parallelism(
         let name = node.name.to_string();
         match parallelism(node) {
             0 => problems.push(BuildError::NoSubtasks { name }),
-            p if p > max => problems.push(BuildError::TooParallel { name, parallelism: p, max }),
+            p if p > max => problems.push(BuildError::TooParallel {
+                name,
+                parallelism: p,
+                max,
+            }),
             _ => {}
         }
     }
@@ -269,16 +284,29 @@ fn uids(draft: &Draft, checkpoints: bool, problems: &mut Vec<BuildError>) -> Vec
     let mut uids = Vec::new();
     for (at, node) in draft.nodes.iter().enumerate() {
         let name = node.name.to_string();
-        if node.uid.is_none() && node.stateful && checkpoints && node.source.is_none() && node.sink.is_none() {
+        if node.uid.is_none() && node.stateful && checkpoints && node.source.is_none() && node.sink.is_none()
+        {
             problems.push(BuildError::MissingUid { name: name.clone() });
         }
-        if let Some(uid) = node.uid.as_deref().filter(|u| u.trim().is_empty() || u.len() > 255) {
+        if let Some(uid) = node
+            .uid
+            .as_deref()
+            .filter(|u| u.trim().is_empty() || u.len() > 255)
+        {
             let reason = "it must not be empty, nor longer than 255 bytes".to_owned();
-            problems.push(BuildError::BadUid { name: name.clone(), uid: uid.to_owned(), reason });
+            problems.push(BuildError::BadUid {
+                name: name.clone(),
+                uid: uid.to_owned(),
+                reason,
+            });
         }
         let uid = node.uid.clone().unwrap_or_else(|| format!("{name}#{at}"));
         if let Some(first) = seen.insert(uid.clone(), name.clone()) {
-            problems.push(BuildError::DuplicateUid { first, second: name, uid: uid.clone() });
+            problems.push(BuildError::DuplicateUid {
+                first,
+                second: name,
+                uid: uid.clone(),
+            });
         }
         uids.push(OperatorUid::new(uid));
     }
@@ -308,5 +336,11 @@ fn edge(
             consumers,
         });
     }
-    InputEdge { from: NodeId(edge.from), side: edge.side, spread, partitioner, slot: edge.slot }
+    InputEdge {
+        from: NodeId(edge.from),
+        side: edge.side,
+        spread,
+        partitioner,
+        slot: edge.slot,
+    }
 }

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
+use serde::{Deserialize, Serialize};
 use tidegate_runtime::error::BoxError;
 use tidegate_runtime::operators::{Committer, Prepared, Sink, SinkContext, SinkWriter};
 use tidegate_types::codec::Record;
 use tidegate_types::{CheckpointId, EventTime, SubtaskIndex};
-use serde::{Deserialize, Serialize};
 
 /// The records that a [`collect`](crate::Stream::collect) sink has committed.
 pub struct Collected<T> {
@@ -21,13 +21,20 @@ struct Shared<T> {
 
 impl<T> Clone for Collected<T> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self {
+            shared: self.shared.clone(),
+        }
     }
 }
 
 impl<T: Record> Collected<T> {
     pub(crate) fn new() -> Self {
-        Self { shared: Arc::new(Mutex::new(Shared { records: Vec::new(), done: Default::default() })) }
+        Self {
+            shared: Arc::new(Mutex::new(Shared {
+                records: Vec::new(),
+                done: Default::default(),
+            })),
+        }
     }
 
     /// Takes what has been committed since the last call.
@@ -37,7 +44,11 @@ impl<T: Record> Collected<T> {
 
     /// How many records are there to be taken.
     pub fn len(&self) -> usize {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner).records.len()
+        self.shared
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .records
+            .len()
     }
 
     /// Whether there are none.
@@ -60,7 +71,9 @@ pub(crate) struct CollectSink<T> {
 
 impl<T> CollectSink<T> {
     pub(crate) fn new(collected: &Collected<T>) -> Self {
-        Self { shared: collected.shared.clone() }
+        Self {
+            shared: collected.shared.clone(),
+        }
     }
 }
 
@@ -77,11 +90,16 @@ impl<T: Record> Sink<T> for CollectSink<T> {
     type Committable = Chunk<T>;
 
     fn writer(&self, cx: SinkContext) -> Result<Box<dyn SinkWriter<T, Chunk<T>>>, BoxError> {
-        Ok(Box::new(CollectWriter { subtask: cx.subtask, records: Vec::new() }))
+        Ok(Box::new(CollectWriter {
+            subtask: cx.subtask,
+            records: Vec::new(),
+        }))
     }
 
     fn committer(&self, _: SinkContext) -> Result<Option<Box<dyn Committer<Chunk<T>>>>, BoxError> {
-        Ok(Some(Box::new(CollectCommitter { shared: self.shared.clone() })))
+        Ok(Some(Box::new(CollectCommitter {
+            shared: self.shared.clone(),
+        })))
     }
 }
 
@@ -95,8 +113,11 @@ impl<T: Record> SinkWriter<T, Chunk<T>> for CollectWriter<T> {
         if self.records.is_empty() {
             return Ok(None);
         }
-        let chunk =
-            Chunk { checkpoint: id, subtask: self.subtask, records: std::mem::take(&mut self.records) };
+        let chunk = Chunk {
+            checkpoint: id,
+            subtask: self.subtask,
+            records: std::mem::take(&mut self.records),
+        };
         Ok(Some(Box::new(move || Ok(vec![chunk]))))
     }
 }

@@ -40,8 +40,11 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
         Rb: IntoIterator<Item = O> + 'static,
     {
         let (first, second) = (Arc::new(first), Arc::new(second));
-        let make =
-            make_two_input(move |_| Box::new(CoFlatMapOp::new(first.clone(), second.clone())), None, None);
+        let make = make_two_input(
+            move |_| Box::new(CoFlatMapOp::new(first.clone(), second.clone())),
+            None,
+            None,
+        );
         let mut draft = NodeDraft::new(name, make, TypedOps::<O>::shared());
         draft.inputs.extend(self.first.edges(0));
         draft.inputs.extend(self.second.edges(1));

@@ -36,7 +36,11 @@ impl Environment {
 
     /// An environment with these settings (from code, a file, the environment, the command line).
     pub fn with_configuration(name: impl Into<Arc<str>>, configuration: Configuration) -> Self {
-        Self { drafts: Drafts::default(), configuration, name: name.into() }
+        Self {
+            drafts: Drafts::default(),
+            configuration,
+            name: name.into(),
+        }
     }
 
     /// The settings, to change.
@@ -68,7 +72,11 @@ impl Environment {
 
     /// Starts a stream of records made from their number, without an end. For an end or a rate give a
     /// [`GeneratorSource`] to [`source`](Self::source).
-    pub fn generate<T: Record>(&self, name: &str, make: impl Fn(u64) -> T + Send + Sync + 'static) -> Stream<T> {
+    pub fn generate<T: Record>(
+        &self,
+        name: &str,
+        make: impl Fn(u64) -> T + Send + Sync + 'static,
+    ) -> Stream<T> {
         self.source(name, GeneratorSource::new(make))
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_protocol::coordinator::{Request, RequestDone, RequestFailure, SavepointOrder};
 use tidegate_runtime::graph::JobGraph as RuntimeGraph;
-use tidegate_runtime::master::local::{Engine, Ended, RunningJob, StartError, TraceSink};
+use tidegate_runtime::master::local::{Ended, Engine, RunningJob, StartError, TraceSink};
 use tidegate_runtime::master::{JobError, JobOutcome, JobStatus};
 use tidegate_types::options::Settings;
 use tidegate_types::{CheckpointId, JobId, SavepointFormat};
@@ -26,19 +26,28 @@ impl StartOptions {
     /// Runs on this engine instead of the process's shared one.
     #[must_use]
     pub fn engine(self, engine: Arc<Engine>) -> Self {
-        Self { engine: Some(engine), ..self }
+        Self {
+            engine: Some(engine),
+            ..self
+        }
     }
 
     /// Calls `sink` with every step of every checkpoint.
     #[must_use]
     pub fn trace(self, sink: TraceSink) -> Self {
-        Self { trace: Some(sink), ..self }
+        Self {
+            trace: Some(sink),
+            ..self
+        }
     }
 }
 
 impl JobGraph {
     pub(crate) fn new(graph: RuntimeGraph, settings: Settings) -> Self {
-        Self { graph: Arc::new(graph), settings }
+        Self {
+            graph: Arc::new(graph),
+            settings,
+        }
     }
 
     /// The plan, for people.

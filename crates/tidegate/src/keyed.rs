@@ -23,7 +23,10 @@ pub struct KeyedStream<K, T> {
 
 impl<K, T> Clone for KeyedStream<K, T> {
     fn clone(&self) -> Self {
-        Self { stream: self.stream.clone(), select: self.select.clone() }
+        Self {
+            stream: self.stream.clone(),
+            select: self.select.clone(),
+        }
     }
 }
 
@@ -40,21 +43,37 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         let formats = Formats::default();
         let route = route(&self.select);
         let made = make_one_input(
-            move |cx| Box::new(KeyedProcessOp::new(make(), select.clone(), formats.clone(), cx.uid.clone())),
+            move |cx| {
+                Box::new(KeyedProcessOp::new(
+                    make(),
+                    select.clone(),
+                    formats.clone(),
+                    cx.uid.clone(),
+                ))
+            },
             Some(route),
         );
-        self.stream.then(NodeDraft { stateful: true, ..NodeDraft::new(name, made, TypedOps::<O>::shared()) })
+        self.stream.then(NodeDraft {
+            stateful: true,
+            ..NodeDraft::new(name, made, TypedOps::<O>::shared())
+        })
     }
 
     /// This stream and another with the same kind of key: a function that consumes both shares its state.
     pub fn connect<B: Record>(&self, other: &KeyedStream<K, B>) -> ConnectedKeyedStreams<K, T, B> {
-        ConnectedKeyedStreams { first: self.clone(), second: other.clone() }
+        ConnectedKeyedStreams {
+            first: self.clone(),
+            second: other.clone(),
+        }
     }
 
     /// Combines the records of each key: puts out the running result after every record.
     pub fn reduce(&self, name: &str, f: impl Fn(T, T) -> T + Send + Sync + 'static) -> Stream<T> {
         let f = Arc::new(f);
-        self.process(name, move || Reduce { f: f.clone(), result: ValueState::new() })
+        self.process(name, move || Reduce {
+            f: f.clone(),
+            result: ValueState::new(),
+        })
     }
 }
 
@@ -67,7 +86,9 @@ pub struct ConnectedKeyedStreams<K, A, B> {
 
 fn route<K: Key, T: Record>(select: &Arc<dyn KeySelector<T, K>>) -> Route<T> {
     let by = select.clone();
-    Route::Keyed(Arc::new(move |records: &[T], hashes: &mut Vec<u64>| by.hash(records, hashes)))
+    Route::Keyed(Arc::new(move |records: &[T], hashes: &mut Vec<u64>| {
+        by.hash(records, hashes)
+    }))
 }
 
 impl<K: Key, A: Record, B: Record> ConnectedKeyedStreams<K, A, B> {
@@ -84,12 +105,21 @@ impl<K: Key, A: Record, B: Record> ConnectedKeyedStreams<K, A, B> {
         let made = make_two_input(
             move |cx| {
                 let (first, second) = (first.clone(), second.clone());
-                Box::new(KeyedCoProcessOp::new(make(), first, second, formats.clone(), cx.uid.clone()))
+                Box::new(KeyedCoProcessOp::new(
+                    make(),
+                    first,
+                    second,
+                    formats.clone(),
+                    cx.uid.clone(),
+                ))
             },
             Some(routes.0),
             Some(routes.1),
         );
-        let mut draft = NodeDraft { stateful: true, ..NodeDraft::new(name, made, TypedOps::<O>::shared()) };
+        let mut draft = NodeDraft {
+            stateful: true,
+            ..NodeDraft::new(name, made, TypedOps::<O>::shared())
+        };
         draft.inputs.extend(self.first.stream.edges(0));
         draft.inputs.extend(self.second.stream.edges(1));
         let drafts = self.first.stream.drafts.clone();
@@ -102,7 +132,9 @@ struct Reduce<K: Key, T: Record, F> {
     result: ValueState<K, T>,
 }
 
-impl<K: Key, T: Record, F: Fn(T, T) -> T + Send + Sync + 'static> ProcessFunction<K, T, T> for Reduce<K, T, F> {
+impl<K: Key, T: Record, F: Fn(T, T) -> T + Send + Sync + 'static> ProcessFunction<K, T, T>
+    for Reduce<K, T, F>
+{
     fn state(&mut self, states: &mut States<'_, K>) {
         states.value("result", &mut self.result);
     }

@@ -1,8 +1,8 @@
 //! What a job program usually needs: `use tidegate::prelude::*`.
 
 pub use crate::{
-    BuildErrors, Collected, ConnectedKeyedStreams, ConnectedStreams, Drain, Environment, JobGraph, JobHandle, KeyedStream, StartOptions,
-    Stream,
+    BuildErrors, Collected, ConnectedKeyedStreams, ConnectedStreams, Drain, Environment, JobGraph, JobHandle,
+    KeyedStream, StartOptions, Stream,
 };
 pub use tidegate_runtime::error::BoxError;
 pub use tidegate_runtime::master::{JobError, JobOutcome, JobState};
@@ -13,7 +13,7 @@ pub use tidegate_runtime::source::{
     ChannelSender, ChannelSource, CollectionSource, GeneratorSource, PushSource, SourceContext,
 };
 pub use tidegate_state::{
-    AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState, ReducingState, States, Ttl,
-    ValueState,
+    AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState, ReducingState,
+    States, Ttl, ValueState,
 };
 pub use tidegate_types::options::Configuration;

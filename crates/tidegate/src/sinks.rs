@@ -21,12 +21,16 @@ pub struct SinkHandle {
 impl SinkHandle {
     /// Gives the sink its identity: prepared output is found by it.
     pub fn uid(self, uid: &str) -> Self {
-        Self { operator: self.operator.uid(uid) }
+        Self {
+            operator: self.operator.uid(uid),
+        }
     }
 
     /// Gives the sink so many subtasks.
     pub fn parallelism(self, subtasks: u32) -> Self {
-        Self { operator: self.operator.parallelism(subtasks) }
+        Self {
+            operator: self.operator.parallelism(subtasks),
+        }
     }
 }
 
@@ -45,7 +49,9 @@ impl<T: Record> Stream<T> {
             stateful: true,
             ..NodeDraft::new(name, make_sink_node(sink), TypedOps::<()>::shared())
         };
-        SinkHandle { operator: self.then(draft) }
+        SinkHandle {
+            operator: self.then(draft),
+        }
     }
 
     /// Collects the stream's records in this process, exactly once each: they are there when the checkpoint that

@@ -39,7 +39,11 @@ pub(crate) struct End {
 
 impl<T> Clone for Stream<T> {
     fn clone(&self) -> Self {
-        Self { drafts: self.drafts.clone(), ends: self.ends.clone(), _record: PhantomData }
+        Self {
+            drafts: self.drafts.clone(),
+            ends: self.ends.clone(),
+            _record: PhantomData,
+        }
     }
 }
 
@@ -48,7 +52,15 @@ pub type SideStream<T, S> = (Stream<T>, Stream<S>);
 
 impl<T: Record> Stream<T> {
     pub(crate) fn of(node: usize, drafts: Drafts) -> Self {
-        Self { drafts, ends: vec![End { node, side: None, partitioner: None }], _record: PhantomData }
+        Self {
+            drafts,
+            ends: vec![End {
+                node,
+                side: None,
+                partitioner: None,
+            }],
+            _record: PhantomData,
+        }
     }
 
     fn configure(self, f: impl Fn(&mut NodeDraft)) -> Self {
@@ -128,7 +140,10 @@ impl<T: Record> Stream<T> {
     pub fn union(&self, others: &[&Self]) -> Self {
         let mut all = self.clone();
         for other in others {
-            assert!(self.drafts.is_same(&other.drafts), "streams of one job only can be united");
+            assert!(
+                self.drafts.is_same(&other.drafts),
+                "streams of one job only can be united"
+            );
             all.ends.extend(other.ends.iter().cloned());
         }
         all
@@ -172,19 +187,28 @@ impl<T: Record> Stream<T> {
         R::IntoIter: Send + 'static,
     {
         let f = Arc::new(f);
-        let make = make_one_input(move |cx| Box::new(FlatMapOp::<_, R::IntoIter>::new(f.clone(), cx.uid.clone())), None);
+        let make = make_one_input(
+            move |cx| Box::new(FlatMapOp::<_, R::IntoIter>::new(f.clone(), cx.uid.clone())),
+            None,
+        );
         self.then(NodeDraft::new(name, make, TypedOps::<O>::shared()))
     }
 
     /// One record to one record; an error fails the attempt.
-    pub fn try_map<O, E>(&self, name: &str, f: impl Fn(T) -> Result<O, E> + Send + Sync + 'static) -> Stream<O>
+    pub fn try_map<O, E>(
+        &self,
+        name: &str,
+        f: impl Fn(T) -> Result<O, E> + Send + Sync + 'static,
+    ) -> Stream<O>
     where
         O: Record,
         E: Into<BoxError> + 'static,
     {
         let f = Arc::new(f);
-        let make =
-            make_one_input(move |cx| Box::new(TryMapOp::new(f.clone(), cx.uid.clone(), OnError::Fail)), None);
+        let make = make_one_input(
+            move |cx| Box::new(TryMapOp::new(f.clone(), cx.uid.clone(), OnError::Fail)),
+            None,
+        );
         self.then(NodeDraft::new(name, make, TypedOps::<O>::shared()))
     }
 
@@ -200,7 +224,13 @@ impl<T: Record> Stream<T> {
     {
         let f = Arc::new(f);
         let make = make_one_input(
-            move |cx| Box::new(TryMapOp::new(f.clone(), cx.uid.clone(), OnError::Skip { side: 0 })),
+            move |cx| {
+                Box::new(TryMapOp::new(
+                    f.clone(),
+                    cx.uid.clone(),
+                    OnError::Skip { side: 0 },
+                ))
+            },
             None,
         );
         let draft = NodeDraft {
@@ -213,8 +243,16 @@ impl<T: Record> Stream<T> {
     }
 
     fn side_at<S: Record>(&self, index: usize) -> Stream<S> {
-        let ends = self.ends.iter().map(|e| End { node: e.node, side: Some(index), partitioner: None });
-        Stream { drafts: self.drafts.clone(), ends: ends.collect(), _record: PhantomData }
+        let ends = self.ends.iter().map(|e| End {
+            node: e.node,
+            side: Some(index),
+            partitioner: None,
+        });
+        Stream {
+            drafts: self.drafts.clone(),
+            ends: ends.collect(),
+            _record: PhantomData,
+        }
     }
 
     /// A side output of the operator behind this stream. The function puts records there with the tag.
@@ -253,7 +291,10 @@ impl<T: Record> Stream<T> {
         let select: Arc<dyn KeySelector<T, K>> = Arc::new(select);
         let by = select.clone();
         let hasher = Arc::new(move |records: &[T], hashes: &mut Vec<u64>| by.hash(records, hashes));
-        KeyedStream { stream: self.spread(Partitioner::Hash(hasher)), select }
+        KeyedStream {
+            stream: self.spread(Partitioner::Hash(hasher)),
+            select,
+        }
     }
 
     /// A function with operator state, made once per subtask by `make`. For state and timers per key use
@@ -268,16 +309,30 @@ impl<T: Record> Stream<T> {
         let made = make_one_input(
             move |cx| {
                 let nobody: Arc<dyn KeySelector<T, ()>> = Arc::new(|_: &T| ());
-                Box::new(KeyedProcessOp::new(make(), nobody, formats.clone(), cx.uid.clone()))
+                Box::new(KeyedProcessOp::new(
+                    make(),
+                    nobody,
+                    formats.clone(),
+                    cx.uid.clone(),
+                ))
             },
             None,
         );
-        self.then(NodeDraft { stateful: true, ..NodeDraft::new(name, made, TypedOps::<O>::shared()) })
+        self.then(NodeDraft {
+            stateful: true,
+            ..NodeDraft::new(name, made, TypedOps::<O>::shared())
+        })
     }
 
     /// This stream and another of a different type, for one operator that sees both.
     pub fn connect<B: Record>(&self, other: &Stream<B>) -> ConnectedStreams<T, B> {
-        assert!(self.drafts.is_same(&other.drafts), "streams of one job only can be connected");
-        ConnectedStreams { first: self.clone(), second: other.clone() }
+        assert!(
+            self.drafts.is_same(&other.drafts),
+            "streams of one job only can be connected"
+        );
+        ConnectedStreams {
+            first: self.clone(),
+            second: other.clone(),
+        }
     }
 }

@@ -29,7 +29,11 @@ impl ProcessFunction<String, String, (String, u64)> for Count {
         Ok(())
     }
 
-    fn on_timer(&mut self, _: Timer, cx: &mut ProcessContext<'_, String, (String, u64)>) -> Result<(), BoxError> {
+    fn on_timer(
+        &mut self,
+        _: Timer,
+        cx: &mut ProcessContext<'_, String, (String, u64)>,
+    ) -> Result<(), BoxError> {
         let seen = self.seen.get(cx.at()).copied().unwrap_or(0);
         cx.collect((cx.key().clone(), seen));
         Ok(())
@@ -49,7 +53,9 @@ fn word_count(env: &Environment, lines: Vec<String>) -> Collected<(String, u64)>
 }
 
 fn lines(n: usize) -> (Vec<String>, HashMap<String, u64>) {
-    let lines: Vec<String> = (0..n).map(|i| format!("w{} w{} x{}", i % 7, i % 11, i % 1000)).collect();
+    let lines: Vec<String> = (0..n)
+        .map(|i| format!("w{} w{} x{}", i % 7, i % 11, i % 1000))
+        .collect();
     let mut expected = HashMap::new();
     for word in lines.iter().flat_map(|l| l.split_whitespace()) {
         *expected.entry(word.to_owned()).or_default() += 1;
@@ -61,10 +67,15 @@ fn lines(n: usize) -> (Vec<String>, HashMap<String, u64>) {
 fn a_bounded_job_counts_every_word_once() {
     for parallelism in [1, 2, 3] {
         let mut env = Environment::new(format!("words-{parallelism}"));
-        env.configuration().set_text("parallelism.default", &parallelism.to_string());
+        env.configuration()
+            .set_text("parallelism.default", &parallelism.to_string());
         let (lines, expected) = lines(5000);
         let result = word_count(&env, lines);
-        let job = env.build().expect("builds").start(StartOptions::default()).expect("starts");
+        let job = env
+            .build()
+            .expect("builds")
+            .start(StartOptions::default())
+            .expect("starts");
         assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished);
         let counts: HashMap<String, u64> = result.take().into_iter().collect();
         assert_eq!(counts, expected);
@@ -81,7 +92,11 @@ fn checkpoints_run_along_in_every_mode() {
             .set_text("execution.checkpointing.mode", mode);
         let (lines, expected) = lines(200_000);
         let result = word_count(&env, lines);
-        let job = env.build().expect("builds").start(StartOptions::default()).expect("starts");
+        let job = env
+            .build()
+            .expect("builds")
+            .start(StartOptions::default())
+            .expect("starts");
         let ended = job.wait_blocking();
         assert_eq!(ended.expect("ends well"), JobOutcome::Finished, "{mode}");
         let counts: HashMap<String, u64> = result.take().into_iter().collect();
@@ -107,7 +122,9 @@ impl ProcessFunction<u64, u64, (u64, u64)> for Fragile {
         let seen = self.seen.get(cx.at()).copied().unwrap_or(0) + 1;
         self.seen.set(cx.at(), seen);
         cx.register_event_timer(i64::MAX);
-        if record > self.fail_at.load(Ordering::Relaxed) && self.fail_at.swap(u64::MAX, Ordering::Relaxed) != u64::MAX {
+        if record > self.fail_at.load(Ordering::Relaxed)
+            && self.fail_at.swap(u64::MAX, Ordering::Relaxed) != u64::MAX
+        {
             panic!("told to fail at {record}");
         }
         std::thread::yield_now();
@@ -137,17 +154,32 @@ fn a_panic_in_user_code_costs_a_restart_and_no_record() {
             .source("numbers", GeneratorSource::new(|n| n).count(n))
             .uid("numbers")
             .key_by(|n: &u64| n % 97)
-            .process("count", move || Fragile { seen: ValueState::new(), fail_at: fail_at.clone() })
+            .process("count", move || Fragile {
+                seen: ValueState::new(),
+                fail_at: fail_at.clone(),
+            })
             .uid("count")
             .collect("result");
-        let job = env.build().expect("builds").start(StartOptions::default()).expect("starts");
-        assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished, "{mode}");
+        let job = env
+            .build()
+            .expect("builds")
+            .start(StartOptions::default())
+            .expect("starts");
+        assert_eq!(
+            job.wait_blocking().expect("ends well"),
+            JobOutcome::Finished,
+            "{mode}"
+        );
         let status = job.status();
         assert_eq!(status.restarts, 1, "{mode}");
-        assert!(status.history.latest_restored().is_some(), "{mode}: restored from a checkpoint");
+        assert!(
+            status.history.latest_restored().is_some(),
+            "{mode}: restored from a checkpoint"
+        );
         let counts: HashMap<u64, u64> = result.take().into_iter().collect();
-        let expected: HashMap<u64, u64> =
-            (0..97).map(|k| (k, (0..n).filter(|i| i % 97 == k).count() as u64)).collect();
+        let expected: HashMap<u64, u64> = (0..97)
+            .map(|k| (k, (0..n).filter(|i| i % 97 == k).count() as u64))
+            .collect();
         assert_eq!(counts, expected, "{mode}");
     }
 }

@@ -56,14 +56,25 @@ fn pairs_pushed_under_the_lock_survive_a_failure_whole() {
             })
             .rebalance()
             .collect("result");
-        let job = env.build().expect("builds").start(StartOptions::default()).expect("starts");
-        assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished, "{mode}");
+        let job = env
+            .build()
+            .expect("builds")
+            .start(StartOptions::default())
+            .expect("starts");
+        assert_eq!(
+            job.wait_blocking().expect("ends well"),
+            JobOutcome::Finished,
+            "{mode}"
+        );
         let mut seen: HashMap<u64, Vec<u8>> = HashMap::new();
         for (n, half) in result.take() {
             seen.entry(n).or_default().push(half);
         }
         assert_eq!(seen.len() as u64, n, "{mode}");
-        assert!(seen.values().all(|halves| halves.len() == 2), "{mode}: every half once");
+        assert!(
+            seen.values().all(|halves| halves.len() == 2),
+            "{mode}: every half once"
+        );
     }
 }
 
@@ -86,7 +97,11 @@ fn a_channel_is_read_again_after_a_failure() {
             n
         })
         .collect("result");
-    let job = env.build().expect("builds").start(StartOptions::default()).expect("starts");
+    let job = env
+        .build()
+        .expect("builds")
+        .start(StartOptions::default())
+        .expect("starts");
     for n in 1..=20_000u64 {
         sender.send(n, n).expect("open");
         if n == 5000 {

@@ -173,7 +173,7 @@ fn how_far(running: &Running<'_>, now: Nanos) -> Far {
         let counts = status.history.counts();
         let sources = status.subtasks.iter().filter(|s| s.id.vertex.0 == 0);
         Far {
-            lines: sources.map(|s| s.metrics.totals(now).records_out).sum(),
+            lines: sources.map(|s| s.metrics.totals(now).records_in).sum(),
             checkpoints: counts.completed,
             failed: counts.failed,
             last: status
@@ -204,32 +204,21 @@ fn in_words(far: &Far) -> String {
 /// Says how it goes until the job has ended.
 async fn watch(session: &Session<'_>, running: &Running<'_>) -> Result<JobOutcome, CliError> {
     let console = session.console;
-    let mut restored_from = None;
-    let mut failures = 0;
+    let (mut restored_from, mut restarts) = (None, 0);
     let mut say_at = session.engine.now() + SAY_EVERY;
     loop {
         let ended = running.job.try_wait();
-        let (restored, failed) = running.board().with(|status| {
+        let (restored, restarted, failed) = running.board().with(|status| {
             let restored = status
                 .history
                 .latest_restored()
                 .map(|r| (r.from.id, r.restored_at));
-            (
-                restored,
-                status
-                    .failures
-                    .iter()
-                    .skip(failures)
-                    .map(|f| f.error.clone())
-                    .collect::<Vec<_>>(),
-            )
+            (restored, status.restarts, status.last_failure.clone())
         });
-        if ended.is_none() {
-            // The last failure of a job that has ended is its error, and said as such.
-            failed
-                .iter()
-                .for_each(|error| console.note(format_args!("the job goes on after a failure: {error}")));
-            failures += failed.len();
+        if restarted != restarts {
+            restarts = restarted;
+            let why = failed.unwrap_or_default();
+            console.note(format_args!("the job goes on after a failure: {why}"));
         }
         if restored != restored_from {
             restored_from = restored;

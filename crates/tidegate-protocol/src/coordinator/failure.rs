@@ -218,7 +218,8 @@ impl fmt::Display for FailureRecord {
             write!(f, " at {subtask}")?;
         }
         if !self.detail.is_empty() {
-            write!(f, ": {}", self.detail)?;
+            // An error's text may be whole sentences.
+            write!(f, ": {}", self.detail.trim_end_matches('.'))?;
         }
         write!(f, ". {}", self.remedy())
     }

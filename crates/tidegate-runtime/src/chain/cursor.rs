@@ -18,7 +18,12 @@ impl<T> Cursor<T> {
     /// All of `batch`.
     pub fn new(batch: Batch<T>) -> Self {
         debug_assert!(batch.times.as_ref().is_none_or(|t| t.len() == batch.values.len()));
-        debug_assert!(batch.hashes.as_ref().is_none_or(|h| h.len() == batch.values.len()));
+        debug_assert!(
+            batch
+                .hashes
+                .as_ref()
+                .is_none_or(|h| h.len() == batch.values.len())
+        );
         Self {
             values: batch.values.into_iter(),
             times: batch.times.map(Vec::into_iter),
@@ -48,6 +53,8 @@ impl<T> Cursor<T> {
 
     /// The next record with its event time, if the stream has one.
     #[inline]
+    // Not an iterator: adapters would take the whole cursor, and a prefix is all that may be taken.
+    #[allow(clippy::should_implement_trait)]
     pub fn next(&mut self) -> Option<(T, Option<EventTime>)> {
         let value = self.values.next()?;
         let time = self.times.as_mut().and_then(Iterator::next);

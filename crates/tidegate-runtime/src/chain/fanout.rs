@@ -23,7 +23,9 @@ impl<T> Fanout<T> {
 
 impl<T: Clone + Send + 'static> Downstream<T> for Fanout<T> {
     fn push(&mut self, item: ChainItem<T>) {
-        let Some((last, others)) = self.parts.split_last_mut() else { return };
+        let Some((last, others)) = self.parts.split_last_mut() else {
+            return;
+        };
         match item {
             ChainItem::Batch(_, cursor) => {
                 let batch = cursor.into_batch();
@@ -32,8 +34,14 @@ impl<T: Clone + Send + 'static> Downstream<T> for Fanout<T> {
                 }
                 last.push(ChainItem::Batch(0, Cursor::new(batch)));
             }
-            ChainItem::Watermark(_, w) => self.parts.iter_mut().for_each(|p| p.push(ChainItem::Watermark(0, w))),
-            ChainItem::Status(_, s) => self.parts.iter_mut().for_each(|p| p.push(ChainItem::Status(0, s))),
+            ChainItem::Watermark(_, w) => self
+                .parts
+                .iter_mut()
+                .for_each(|p| p.push(ChainItem::Watermark(0, w))),
+            ChainItem::Status(_, s) => self
+                .parts
+                .iter_mut()
+                .for_each(|p| p.push(ChainItem::Status(0, s))),
             ChainItem::End(_, d) => self.parts.iter_mut().for_each(|p| p.push(ChainItem::End(0, d))),
         }
     }
@@ -54,7 +62,11 @@ impl<T: Clone + Send + 'static> Chain for Fanout<T> {
     }
 
     fn room(&self) -> usize {
-        self.parts.iter().map(|p| p.room()).min().unwrap_or(super::flow::PASS_RECORDS)
+        self.parts
+            .iter()
+            .map(|p| p.room())
+            .min()
+            .unwrap_or(super::flow::PASS_RECORDS)
     }
 
     fn is_empty(&self) -> bool {
@@ -75,13 +87,20 @@ impl<T: Clone + Send + 'static> Chain for Fanout<T> {
 
     fn wait_for_room(&self) -> bool {
         // Every part must register, so no short cut.
-        self.parts.iter().fold(false, |waits, p| p.wait_for_room() || waits)
+        let mut waits = false;
+        for part in &self.parts {
+            waits |= part.wait_for_room();
+        }
+        waits
     }
 
     fn deadlines(&self) -> (Option<Nanos>, Option<EventTime>) {
-        self.parts.iter().map(|p| p.deadlines()).fold((None, None), |(f, t), (pf, pt)| {
-            (f.into_iter().chain(pf).min(), t.into_iter().chain(pt).min())
-        })
+        self.parts
+            .iter()
+            .map(|p| p.deadlines())
+            .fold((None, None), |(f, t), (pf, pt)| {
+                (f.into_iter().chain(pf).min(), t.into_iter().chain(pt).min())
+            })
     }
 
     fn on_time(&mut self, wall_ms: EventTime) {
@@ -93,7 +112,9 @@ impl<T: Clone + Send + 'static> Chain for Fanout<T> {
     }
 
     fn finish_records(&mut self, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
-        self.parts.iter_mut().try_fold(true, |done, p| Ok(p.finish_records(may_go_on)? && done))
+        self.parts
+            .iter_mut()
+            .try_fold(true, |done, p| Ok(p.finish_records(may_go_on)? && done))
     }
 
     fn prepare_snapshot(

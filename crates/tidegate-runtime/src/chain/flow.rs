@@ -33,7 +33,11 @@ impl Strider {
     /// How many of `available` records may be done at once.
     #[inline]
     pub fn run(&self, available: usize, pass: &Pass<'_>) -> usize {
-        let fuel = if pass.overdraft { usize::MAX } else { pass.fuel.max(1) };
+        let fuel = if pass.overdraft {
+            usize::MAX
+        } else {
+            pass.fuel.max(1)
+        };
         available.min(self.stride).min(fuel)
     }
 
@@ -88,7 +92,10 @@ impl<'a> Pass<'a> {
 
     /// A pass that ignores room, urgency and fuel: what a snapshot must have out of the way before its barrier.
     pub fn overdraft(signal: &'a TaskSignal, clock: &'a dyn Clock) -> Self {
-        Self { overdraft: true, ..Self::new(signal, clock, usize::MAX) }
+        Self {
+            overdraft: true,
+            ..Self::new(signal, clock, usize::MAX)
+        }
     }
 
     /// When the pass began.

@@ -8,8 +8,6 @@
 
 use std::sync::Arc;
 
-
-
 use tidegate_types::codec::{self, CodecError, Record, TypeFormat};
 use tidegate_types::snapshot::Encoding;
 use tidegate_types::{Activity, Batch, EventTime};
@@ -86,7 +84,10 @@ fn encode_batch<T: Record>(
         out.extend_from_slice(&(batch.len() as u32).to_le_bytes());
         let length_at = out.len();
         out.extend_from_slice(&[0; 8]);
-        let written = batch.values.iter().try_for_each(|v| codec::encode_as(encoding, v, out));
+        let written = batch
+            .values
+            .iter()
+            .try_for_each(|v| codec::encode_as(encoding, v, out));
         match written {
             Ok(()) => {
                 let length = (out.len() - length_at - 8) as u64;
@@ -129,7 +130,10 @@ impl<'a> Reader<'a> {
     }
 
     fn damaged(&self, what: &'static str) -> InFlightError {
-        InFlightError::Damaged { at: self.all - self.rest.len(), what }
+        InFlightError::Damaged {
+            at: self.all - self.rest.len(),
+            what,
+        }
     }
 }
 
@@ -137,10 +141,11 @@ impl<'a> Reader<'a> {
 ///
 /// # Errors
 /// On damaged or foreign bytes; never panics and never allocates more than the bytes justify.
-pub fn decode_in_flight<T: Record>(
-    bytes: &[u8],
-) -> Result<Vec<InFlightElement<T>>, InFlightError> {
-    let mut r = Reader { all: bytes.len(), rest: bytes };
+pub fn decode_in_flight<T: Record>(bytes: &[u8]) -> Result<Vec<InFlightElement<T>>, InFlightError> {
+    let mut r = Reader {
+        all: bytes.len(),
+        rest: bytes,
+    };
     let [version] = r.array("a version")?;
     if version != VERSION {
         return Err(InFlightError::Version(version));
@@ -162,9 +167,7 @@ pub fn decode_in_flight<T: Record>(
     Ok(elements)
 }
 
-fn decode_batch<T: Record>(
-    r: &mut Reader<'_>,
-) -> Result<Batch<T>, InFlightError> {
+fn decode_batch<T: Record>(r: &mut Reader<'_>) -> Result<Batch<T>, InFlightError> {
     let encoding = match r.array("an encoding")? {
         [0] => Encoding::Native,
         [1] => Encoding::Canonical,
@@ -199,5 +202,9 @@ fn decode_batch<T: Record>(
         }
         _ => return Err(r.damaged("a times flag of 0 or 1")),
     };
-    Ok(Batch { values, times, hashes: None })
+    Ok(Batch {
+        values,
+        times,
+        hashes: None,
+    })
 }

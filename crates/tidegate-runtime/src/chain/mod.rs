@@ -24,7 +24,6 @@ mod side;
 mod two_input;
 mod valve;
 
-
 pub use cursor::Cursor;
 pub use fanout::Fanout;
 pub use flow::{Flow, PASS_RECORDS, Pass, Strider};

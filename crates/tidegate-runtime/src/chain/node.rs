@@ -92,11 +92,7 @@ pub trait Chain: Send {
     ///
     /// # Errors
     /// A refusal.
-    fn prepare_snapshot(
-        &mut self,
-        id: CheckpointId,
-        run_on: Option<&mut Pass<'_>>,
-    ) -> Result<(), OpError>;
+    fn prepare_snapshot(&mut self, id: CheckpointId, run_on: Option<&mut Pass<'_>>) -> Result<(), OpError>;
 }
 
 /// A part of a chain that takes records of type `T`.
@@ -171,18 +167,32 @@ pub struct OpNode<I, O> {
 impl<I: Record, O: Send + 'static> OpNode<I, O> {
     /// An operator between its input and `outlet`.
     pub fn new(meta: NodeMeta, op: Box<dyn Operator<I, O>>, side: Side<I>, outlet: Outlet<O>) -> Self {
-        Self { meta, op, side, current: MIN_WATERMARK, outlet }
+        Self {
+            meta,
+            op,
+            side,
+            current: MIN_WATERMARK,
+            outlet,
+        }
     }
 
     fn stand(&mut self, merged: Merged, ended: Option<bool>) {
-        let due = [merged.watermark.map(Due::Watermark), merged.status.map(Due::Status), ended.map(Due::End)];
-        self.side.standing.extend(due.into_iter().flatten().map(Standing::Due));
+        let due = [
+            merged.watermark.map(Due::Watermark),
+            merged.status.map(Due::Status),
+            ended.map(Due::End),
+        ];
+        self.side
+            .standing
+            .extend(due.into_iter().flatten().map(Standing::Due));
     }
 
     /// Works on the first thing that stands here. `None`: nothing stands.
     fn work(&mut self, pass: &mut Pass<'_>) -> Result<Option<Flow>, OpError> {
         while self.side.standing.is_empty() {
-            let Some(merged) = self.side.stand_restored() else { return Ok(None) };
+            let Some(merged) = self.side.stand_restored() else {
+                return Ok(None);
+            };
             self.stand(merged, None);
         }
         if pass.must_yield() {
@@ -325,7 +335,9 @@ impl<I: Record, O: Send + 'static> Node for OpNode<I, O> {
         self.op.open(&mut cx)?;
         // What is due at the watermark the operator had fires first, and the successor hears of it again.
         if self.current > MIN_WATERMARK {
-            self.side.standing.push_back(Standing::Due(Due::Watermark(self.current)));
+            self.side
+                .standing
+                .push_back(Standing::Due(Due::Watermark(self.current)));
         }
         let merged = self.side.open(input, cx.generation);
         self.stand(merged, None);
@@ -338,7 +350,8 @@ impl<I: Record, O: Send + 'static> Node for OpNode<I, O> {
         self.side.add_watermarks(&mut watermarks, self.meta.subtask, true);
         parts.parts.push(watermarks.into_part(&self.meta.uid)?);
         if parts.capture_remainders {
-            self.side.capture(&self.meta.uid, self.meta.subtask, self.current, parts);
+            self.side
+                .capture(&self.meta.uid, self.meta.subtask, self.current, parts);
         }
         Ok(())
     }

@@ -35,7 +35,10 @@ pub struct Watermarks {
 impl Watermarks {
     /// Of an operator at `current`.
     pub fn new(current: EventTime) -> Self {
-        Self { current, channels: Vec::new() }
+        Self {
+            current,
+            channels: Vec::new(),
+        }
     }
 
     /// The section.
@@ -54,7 +57,10 @@ impl Watermarks {
             shapes: Vec::new(),
             records: self.channels.len() as u64,
         };
-        Ok(SnapshotPart::ready(SectionBytes { head, bytes: bytes.into() }))
+        Ok(SnapshotPart::ready(SectionBytes {
+            head,
+            bytes: bytes.into(),
+        }))
     }
 }
 
@@ -78,7 +84,10 @@ pub fn in_flight_part<T: Record>(
             shapes: format.shape().cloned().into_iter().collect(),
             records,
         };
-        Ok(vec![SectionBytes { head, bytes: Bytes::from(bytes) }])
+        Ok(vec![SectionBytes {
+            head,
+            bytes: Bytes::from(bytes),
+        }])
     })
 }
 
@@ -107,7 +116,11 @@ impl<T: Record> RestoredInput<T> {
     ) -> Result<Self, OpError> {
         let mut own = Vec::new();
         let mut watermarks: BTreeMap<ChannelAddress, EventTime> = BTreeMap::new();
-        for section in cx.restored.iter().filter(|s| s.head.kind == SectionKind::Watermarks) {
+        for section in cx
+            .restored
+            .iter()
+            .filter(|s| s.head.kind == SectionKind::Watermarks)
+        {
             let stored: Watermarks = canonical::decode_from(&mut &section.bytes[..])
                 .map_err(|e| OpError::fatal(&cx.uid, "restored watermarks", e))?;
             own.push((section.subtask, stored.current));
@@ -116,16 +129,22 @@ impl<T: Record> RestoredInput<T> {
                 *least = (*least).min(w);
             }
         }
-        let sections =
-            cx.take(|k| matches!(k, SectionKind::InFlight(a) if of(a.input)));
+        let sections = cx.take(|k| matches!(k, SectionKind::InFlight(a) if of(a.input)));
         let mut parts = Vec::new();
         let mut last = watermarks.clone();
         for section in sections {
-            let SectionKind::InFlight(address) = section.head.kind else { continue };
+            let SectionKind::InFlight(address) = section.head.kind else {
+                continue;
+            };
             check_shape::<T>(&cx.uid, &address, &section.head)?;
-            let place = || format!("in-flight records of input {} from subtask {}", address.input, address.producer);
-            let elements = decode_in_flight::<T>(&section.bytes)
-                .map_err(|e| OpError::fatal(&cx.uid, place(), e))?;
+            let place = || {
+                format!(
+                    "in-flight records of input {} from subtask {}",
+                    address.input, address.producer
+                )
+            };
+            let elements =
+                decode_in_flight::<T>(&section.bytes).map_err(|e| OpError::fatal(&cx.uid, place(), e))?;
             for element in &elements {
                 if let CapturedElement::Watermark(w) = element {
                     let l = last.entry(address).or_insert(MIN_WATERMARK);
@@ -137,7 +156,12 @@ impl<T: Record> RestoredInput<T> {
             parts.push((address, kept));
         }
         let (watermark, floors) = own_watermark(cx, route, &own);
-        Ok(Self { watermark, floors, channels: assemble(parts, &watermarks), last: last.into_iter().collect() })
+        Ok(Self {
+            watermark,
+            floors,
+            channels: assemble(parts, &watermarks),
+            last: last.into_iter().collect(),
+        })
     }
 
     /// Starts the live channels where the old ones that they continue will end.
@@ -145,10 +169,18 @@ impl<T: Record> RestoredInput<T> {
         valve.restore_merged(self.watermark);
         for (channel, origin) in live.iter().enumerate() {
             let of_input = || self.last.iter().filter(|(a, _)| a.input == origin.input);
-            let Some(newest) = of_input().map(|(a, _)| a.generation).max() else { continue };
-            let old_producers =
-                of_input().filter(|(a, _)| a.generation == newest).map(|(a, _)| a.producer).max();
-            let new_producers = live.iter().filter(|o| o.input == origin.input).map(|o| o.producer).max();
+            let Some(newest) = of_input().map(|(a, _)| a.generation).max() else {
+                continue;
+            };
+            let old_producers = of_input()
+                .filter(|(a, _)| a.generation == newest)
+                .map(|(a, _)| a.producer)
+                .max();
+            let new_producers = live
+                .iter()
+                .filter(|o| o.input == origin.input)
+                .map(|o| o.producer)
+                .max();
             let same = old_producers == new_producers;
             let least = of_input()
                 .filter(|(a, _)| a.generation == newest && (!same || a.producer == origin.producer))
@@ -168,22 +200,35 @@ fn own_watermark<T>(
     route: &Route<T>,
     own: &[(SubtaskIndex, EventTime)],
 ) -> (EventTime, Vec<(HashRange, EventTime)>) {
-    let Some(old) = cx.old_parallelism else { return (MIN_WATERMARK, Vec::new()) };
+    let Some(old) = cx.old_parallelism else {
+        return (MIN_WATERMARK, Vec::new());
+    };
     let least = |it: &mut dyn Iterator<Item = EventTime>| it.min();
     if !route.is_keyed() || old == cx.parallelism {
-        let mine = own.iter().filter(|(s, _)| route.position(*s, old, cx.parallelism) == cx.subtask);
+        let mine = own
+            .iter()
+            .filter(|(s, _)| route.position(*s, old, cx.parallelism) == cx.subtask);
         let found = least(&mut mine.map(|(_, w)| *w)).or_else(|| least(&mut own.iter().map(|(_, w)| *w)));
         return (found.unwrap_or(MIN_WATERMARK), Vec::new());
     }
-    let Some(range) = cx.hash_range() else { return (MIN_WATERMARK, Vec::new()) };
+    let Some(range) = cx.hash_range() else {
+        return (MIN_WATERMARK, Vec::new());
+    };
     let floors = own
         .iter()
         .filter_map(|(s, w)| Some((hash_range(*s, cx.max_parallelism, old)?.intersection(range)?, *w)))
         .collect::<Vec<_>>();
-    (least(&mut floors.iter().map(|(_, w)| *w)).unwrap_or(MIN_WATERMARK), floors)
+    (
+        least(&mut floors.iter().map(|(_, w)| *w)).unwrap_or(MIN_WATERMARK),
+        floors,
+    )
 }
 
-fn check_shape<T: Record>(uid: &OperatorUid, address: &ChannelAddress, head: &SectionHead) -> Result<(), OpError> {
+fn check_shape<T: Record>(
+    uid: &OperatorUid,
+    address: &ChannelAddress,
+    head: &SectionHead,
+) -> Result<(), OpError> {
     let format = TypeFormat::<T>::of();
     if let (Encoding::Native, Some(now), Some(then)) = (head.encoding, format.shape(), head.shapes.first())
         && let Some(difference) = then.difference(now)
@@ -235,13 +280,29 @@ fn keep_own<T: Record>(
 
 fn retain<T>(batch: Batch<T>, keep: impl Fn(usize) -> bool) -> Batch<T> {
     let pick = |column: Option<Vec<u64>>| {
-        column.map(|c| c.into_iter().enumerate().filter(|(i, _)| keep(*i)).map(|(_, v)| v).collect())
+        column.map(|c| {
+            c.into_iter()
+                .enumerate()
+                .filter(|(i, _)| keep(*i))
+                .map(|(_, v)| v)
+                .collect()
+        })
     };
     Batch {
-        times: batch
-            .times
-            .map(|c| c.into_iter().enumerate().filter(|(i, _)| keep(*i)).map(|(_, v)| v).collect()),
+        times: batch.times.map(|c| {
+            c.into_iter()
+                .enumerate()
+                .filter(|(i, _)| keep(*i))
+                .map(|(_, v)| v)
+                .collect()
+        }),
         hashes: pick(batch.hashes),
-        values: batch.values.into_iter().enumerate().filter(|(i, _)| keep(*i)).map(|(_, v)| v).collect(),
+        values: batch
+            .values
+            .into_iter()
+            .enumerate()
+            .filter(|(i, _)| keep(*i))
+            .map(|(_, v)| v)
+            .collect(),
     }
 }

@@ -5,9 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use tidegate_types::key_group::HashRange;
 use tidegate_types::snapshot::{SectionBytes, SectionHead, SectionKind};
-use tidegate_types::{
-    CheckpointId, EventTime, MaxParallelism, OperatorUid, Parallelism, SubtaskIndex,
-};
+use tidegate_types::{CheckpointId, EventTime, MaxParallelism, OperatorUid, Parallelism, SubtaskIndex};
 
 use crate::error::OpError;
 use crate::signal::TaskSignal;
@@ -189,7 +187,9 @@ pub struct SnapshotPart {
 impl SnapshotPart {
     /// A part whose bytes are there already.
     pub fn ready(section: SectionBytes) -> Self {
-        Self { job: Box::new(move || Ok(vec![section])) }
+        Self {
+            job: Box::new(move || Ok(vec![section])),
+        }
     }
 
     /// A part that is encoded later.
@@ -273,8 +273,9 @@ impl OpenContext {
 
     /// Takes the restored sections of one kind.
     pub fn take(&mut self, mut is: impl FnMut(&SectionKind) -> bool) -> Vec<RestoredSection> {
-        let (taken, rest) =
-            std::mem::take(&mut self.restored).into_iter().partition(|s: &RestoredSection| is(&s.head.kind));
+        let (taken, rest) = std::mem::take(&mut self.restored)
+            .into_iter()
+            .partition(|s: &RestoredSection| is(&s.head.kind));
         self.restored = rest;
         taken
     }

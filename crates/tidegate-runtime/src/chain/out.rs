@@ -19,14 +19,24 @@ pub struct OutBatch<T> {
 
 impl<T> Default for OutBatch<T> {
     fn default() -> Self {
-        Self { values: Vec::new(), times: None, limit: 0, watermark: None, status: None, sides: Vec::new() }
+        Self {
+            values: Vec::new(),
+            times: None,
+            limit: 0,
+            watermark: None,
+            status: None,
+            sides: Vec::new(),
+        }
     }
 }
 
 impl<T> OutBatch<T> {
     /// An output that wants so many records: for driving a reader or an operator by hand, in a connector's tests.
     pub fn with_room(records: usize) -> Self {
-        Self { limit: records, ..Self::default() }
+        Self {
+            limit: records,
+            ..Self::default()
+        }
     }
 
     /// The records put out, with their times; watermarks and side outputs are dropped.
@@ -98,7 +108,11 @@ impl<T> OutBatch<T> {
         }
         let capacity = self.values.len();
         let values = std::mem::replace(&mut self.values, Vec::with_capacity(capacity));
-        Some(Batch { values, times: self.times.take(), hashes: None })
+        Some(Batch {
+            values,
+            times: self.times.take(),
+            hashes: None,
+        })
     }
 
     pub(crate) fn take_events(&mut self) -> (Option<EventTime>, Option<Activity>) {

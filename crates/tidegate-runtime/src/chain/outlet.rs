@@ -50,7 +50,10 @@ pub struct Outlet<O> {
 impl<O: Send + 'static> Outlet<O> {
     /// An outlet to `next`.
     pub fn new(next: Box<dyn Downstream<O>>) -> Self {
-        Self { out: OutBatch::default(), next }
+        Self {
+            out: OutBatch::default(),
+            next,
+        }
     }
 
     /// Connects the side output with this index.
@@ -132,7 +135,10 @@ impl<O: Send + 'static> Chain for Outlet<O> {
 
     fn room(&self) -> usize {
         let main = self.next.room();
-        self.sides().map(Chain::room).fold(main, usize::min).min(PASS_RECORDS)
+        self.sides()
+            .map(Chain::room)
+            .fold(main, usize::min)
+            .min(PASS_RECORDS)
     }
 
     fn is_empty(&self) -> bool {
@@ -144,7 +150,9 @@ impl<O: Send + 'static> Chain for Outlet<O> {
     }
 
     fn emitted(&self) -> u64 {
-        self.sides().map(Chain::emitted).fold(self.next.emitted(), u64::wrapping_add)
+        self.sides()
+            .map(Chain::emitted)
+            .fold(self.next.emitted(), u64::wrapping_add)
     }
 
     fn control(&mut self, control: Control<'_>, now: Nanos) {
@@ -159,9 +167,11 @@ impl<O: Send + 'static> Chain for Outlet<O> {
     }
 
     fn deadlines(&self) -> (Option<Nanos>, Option<EventTime>) {
-        self.sides().map(Chain::deadlines).fold(self.next.deadlines(), |(f, t), (sf, st)| {
-            (f.into_iter().chain(sf).min(), t.into_iter().chain(st).min())
-        })
+        self.sides()
+            .map(Chain::deadlines)
+            .fold(self.next.deadlines(), |(f, t), (sf, st)| {
+                (f.into_iter().chain(sf).min(), t.into_iter().chain(st).min())
+            })
     }
 
     fn on_time(&mut self, wall_ms: EventTime) {
@@ -176,7 +186,8 @@ impl<O: Send + 'static> Chain for Outlet<O> {
 
     fn finish_records(&mut self, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
         let main = self.next.finish_records(may_go_on)?;
-        self.sides_mut().try_fold(main, |done, s| Ok(s.finish_records(may_go_on)? && done))
+        self.sides_mut()
+            .try_fold(main, |done, s| Ok(s.finish_records(may_go_on)? && done))
     }
 
     /// Hands on what the operator behind has put out for the snapshot, and goes on with the successors.

@@ -5,7 +5,9 @@ use std::time::Duration;
 
 use tidegate_types::key_group::key_group;
 use tidegate_types::time::MIN_WATERMARK;
-use tidegate_types::{Batch, CheckpointId, Element, EventTime, MaxParallelism, Nanos, OperatorUid, Parallelism};
+use tidegate_types::{
+    Batch, CheckpointId, Element, EventTime, MaxParallelism, Nanos, OperatorUid, Parallelism,
+};
 
 use crate::error::OpError;
 use crate::gate::GateSender;
@@ -32,7 +34,10 @@ pub struct OutputChannel<T> {
 impl<T> OutputChannel<T> {
     /// A channel to a gate.
     pub fn new(sender: GateSender<T>) -> Self {
-        Self { sender, open: Batch::default() }
+        Self {
+            sender,
+            open: Batch::default(),
+        }
     }
 
     fn room(&self) -> u64 {
@@ -132,15 +137,15 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
             Partitioner::Forward => {
                 self.whole(batch);
                 Ok(())
-            },
+            }
             Partitioner::Broadcast => {
                 self.broadcast(batch);
                 Ok(())
-            },
+            }
             Partitioner::Rebalance | Partitioner::Rescale => {
                 self.round_robin(batch);
                 Ok(())
-            },
+            }
             Partitioner::Hash(hasher) => {
                 let hasher = hasher.clone();
                 self.hashed(batch, &hasher)
@@ -148,8 +153,10 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
             Partitioner::Custom(partition, _) => {
                 let partition = partition.clone();
                 let consumers = Parallelism(self.channels.len() as u32);
-                self.by(batch, |v| checked(partition(v, consumers.0), consumers).map(|s| s.0 as usize))
-                    .map_err(|e| OpError::fatal(&self.uid, "custom partitioner", e))
+                self.by(batch, |v| {
+                    checked(partition(v, consumers.0), consumers).map(|s| s.0 as usize)
+                })
+                .map_err(|e| OpError::fatal(&self.uid, "custom partitioner", e))
             }
         };
         if let Err(e) = result {
@@ -266,7 +273,12 @@ impl<T: Clone + Send + Sync + 'static> Chain for Output<T> {
     }
 
     fn room(&self) -> usize {
-        let least = self.channels.iter().map(OutputChannel::room).min().unwrap_or(u64::MAX);
+        let least = self
+            .channels
+            .iter()
+            .map(OutputChannel::room)
+            .min()
+            .unwrap_or(u64::MAX);
         if least < PASS_RECORDS as u64 {
             for channel in &self.channels {
                 if channel.room() == least {

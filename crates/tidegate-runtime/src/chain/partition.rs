@@ -123,7 +123,10 @@ impl<T> Route<T> {
             Self::Keyed(hasher) => {
                 let mut computed = Vec::with_capacity(values.len());
                 hasher(values, &mut computed)?;
-                let owners = computed.iter().map(|h| subtask_for(*h, cx.max_parallelism, now)).collect();
+                let owners = computed
+                    .iter()
+                    .map(|h| subtask_for(*h, cx.max_parallelism, now))
+                    .collect();
                 hashes = Some(computed);
                 owners
             }

@@ -47,7 +47,12 @@ pub fn assemble<T>(
 ) -> VecDeque<RestoredChannel<T>> {
     let mut channels: BTreeMap<_, RestoredChannel<T>> = BTreeMap::new();
     for (address, elements) in parts {
-        let key = (address.generation, address.input, address.producer, address.consumer);
+        let key = (
+            address.generation,
+            address.input,
+            address.producer,
+            address.consumer,
+        );
         channels
             .entry(key)
             .or_insert_with(|| RestoredChannel {
@@ -58,5 +63,8 @@ pub fn assemble<T>(
             .elements
             .extend(elements);
     }
-    channels.into_values().filter(|c| !c.elements.is_empty()).collect()
+    channels
+        .into_values()
+        .filter(|c| !c.elements.is_empty())
+        .collect()
 }

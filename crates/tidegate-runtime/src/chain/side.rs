@@ -177,16 +177,29 @@ impl<T: Record> Side<T> {
     pub fn add_watermarks(&self, into: &mut Watermarks, consumer: SubtaskIndex, alone: bool) {
         let single = alone && self.channels.len() == 1;
         for channel in 0..self.channels.len() {
-            let watermark = if single { into.current } else { self.valve.channel(channel).0 };
+            let watermark = if single {
+                into.current
+            } else {
+                self.valve.channel(channel).0
+            };
             into.channels.push((self.address(channel, consumer), watermark));
         }
-        into.channels.extend(self.restored.iter().map(|c| (c.address, c.watermark)));
+        into.channels
+            .extend(self.restored.iter().map(|c| (c.address, c.watermark)));
     }
 
     /// Stores what stands here and what is left of restored channels; all of it stays in place.
-    pub fn capture(&mut self, uid: &OperatorUid, consumer: SubtaskIndex, current: EventTime, parts: &mut CutParts) {
+    pub fn capture(
+        &mut self,
+        uid: &OperatorUid,
+        consumer: SubtaskIndex,
+        current: EventTime,
+        parts: &mut CutParts,
+    ) {
         for (address, elements) in self.remainders(consumer, current) {
-            parts.parts.push(in_flight_part(uid, address, elements, self.format.clone()));
+            parts
+                .parts
+                .push(in_flight_part(uid, address, elements, self.format.clone()));
         }
     }
 
@@ -203,7 +216,12 @@ impl<T: Record> Side<T> {
         let live = |channel: usize| {
             let origin = self.channels[channel];
             let (input, producer) = (origin.input, origin.producer);
-            ChannelAddress { input, generation: self.generation, producer, consumer }
+            ChannelAddress {
+                input,
+                generation: self.generation,
+                producer,
+                consumer,
+            }
         };
         let front = self.restored.front().map(|c| c.address);
         for standing in &mut self.standing {
@@ -213,7 +231,8 @@ impl<T: Record> Side<T> {
             }
             match standing {
                 Standing::Shared(RESTORED, tail) if !tail.is_empty() => {
-                    let address = front.expect("a restored channel stays in front while a batch of it stands");
+                    let address =
+                        front.expect("a restored channel stays in front while a batch of it stands");
                     add(address, CapturedElement::Batch(tail.clone()));
                 }
                 Standing::Shared(channel, tail) if !tail.is_empty() => {
@@ -237,7 +256,12 @@ impl<T: Record> Side<T> {
     pub fn address(&self, channel: usize, consumer: SubtaskIndex) -> ChannelAddress {
         let origin = self.channels[channel];
         let (input, producer) = (origin.input, origin.producer);
-        ChannelAddress { input, generation: self.generation, producer, consumer }
+        ChannelAddress {
+            input,
+            generation: self.generation,
+            producer,
+            consumer,
+        }
     }
 
     /// How its records are stored.

@@ -33,19 +33,34 @@ pub trait Operator2<A, B, O>: Send {
     ///
     /// # Errors
     /// When user code fails.
-    fn process1(&mut self, input: &mut Cursor<A>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError>;
+    fn process1(
+        &mut self,
+        input: &mut Cursor<A>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError>;
 
     /// Consumes a prefix of the second input.
     ///
     /// # Errors
     /// When user code fails.
-    fn process2(&mut self, input: &mut Cursor<B>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError>;
+    fn process2(
+        &mut self,
+        input: &mut Cursor<B>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError>;
 
     /// See [`Operator::on_watermark`](super::Operator::on_watermark).
     ///
     /// # Errors
     /// When user code fails.
-    fn on_watermark(&mut self, w: EventTime, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn on_watermark(
+        &mut self,
+        w: EventTime,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         let _ = (w, out, pass);
         Ok(Flow::Done)
     }
@@ -54,7 +69,12 @@ pub trait Operator2<A, B, O>: Send {
     ///
     /// # Errors
     /// When user code fails.
-    fn on_time(&mut self, wall_ms: EventTime, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn on_time(
+        &mut self,
+        wall_ms: EventTime,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         let _ = (wall_ms, out, pass);
         Ok(Flow::Done)
     }
@@ -184,7 +204,8 @@ impl<A: Record, B: Record, O: Send + 'static> TwoInputNode<A, B, O> {
         let idle = low.is_none();
         if idle != self.idle {
             self.idle = idle;
-            self.due.push_back(Due::Status(if idle { Activity::Idle } else { Activity::Active }));
+            self.due
+                .push_back(Due::Status(if idle { Activity::Idle } else { Activity::Active }));
         }
         if let Some(drains) = ended {
             match self.ended {
@@ -311,11 +332,7 @@ impl<A: Record, B: Record, O: Send + 'static> Chain for TwoInputNode<A, B, O> {
         self.outlet.finish_records(may_go_on)
     }
 
-    fn prepare_snapshot(
-        &mut self,
-        id: CheckpointId,
-        run_on: Option<&mut Pass<'_>>,
-    ) -> Result<(), OpError> {
+    fn prepare_snapshot(&mut self, id: CheckpointId, run_on: Option<&mut Pass<'_>>) -> Result<(), OpError> {
         self.outlet.out().set_limit(usize::MAX);
         self.op.prepare_snapshot(id, self.outlet.out())?;
         self.outlet.prepare_snapshot(id, run_on)
@@ -345,12 +362,16 @@ impl<A: Record, B: Record, O: Send + 'static> Node for TwoInputNode<A, B, O> {
     fn cut(&mut self, parts: &mut CutParts) -> Result<(), OpError> {
         self.op.cut(parts)?;
         let mut watermarks = Watermarks::new(self.current);
-        self.first.add_watermarks(&mut watermarks, self.meta.subtask, false);
-        self.second.add_watermarks(&mut watermarks, self.meta.subtask, false);
+        self.first
+            .add_watermarks(&mut watermarks, self.meta.subtask, false);
+        self.second
+            .add_watermarks(&mut watermarks, self.meta.subtask, false);
         parts.parts.push(watermarks.into_part(&self.meta.uid)?);
         if parts.capture_remainders {
-            self.first.capture(&self.meta.uid, self.meta.subtask, self.current, parts);
-            self.second.capture(&self.meta.uid, self.meta.subtask, self.current, parts);
+            self.first
+                .capture(&self.meta.uid, self.meta.subtask, self.current, parts);
+            self.second
+                .capture(&self.meta.uid, self.meta.subtask, self.current, parts);
         }
         Ok(())
     }

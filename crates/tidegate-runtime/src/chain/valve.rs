@@ -34,8 +34,16 @@ pub struct Valve {
 impl Valve {
     /// `channels` live channels that have seen nothing.
     pub fn new(channels: usize) -> Self {
-        let source = Source { watermark: MIN_WATERMARK, activity: Activity::Active, ended: false };
-        Self { sources: vec![source; channels], merged: MIN_WATERMARK, idle: false }
+        let source = Source {
+            watermark: MIN_WATERMARK,
+            activity: Activity::Active,
+            ended: false,
+        };
+        Self {
+            sources: vec![source; channels],
+            merged: MIN_WATERMARK,
+            idle: false,
+        }
     }
 
     /// The merged watermark.
@@ -65,7 +73,12 @@ impl Valve {
     }
 
     /// A channel's watermark. A channel that speaks is active.
-    pub fn on_watermark(&mut self, channel: usize, watermark: EventTime, restored: Option<EventTime>) -> Merged {
+    pub fn on_watermark(
+        &mut self,
+        channel: usize,
+        watermark: EventTime,
+        restored: Option<EventTime>,
+    ) -> Merged {
         let source = &mut self.sources[channel];
         source.watermark = source.watermark.max(watermark);
         source.activity = Activity::Active;
@@ -86,7 +99,10 @@ impl Valve {
 
     /// Merges anew; `restored` is the least watermark of restored channels that aren't drained.
     pub fn merge(&mut self, restored: Option<EventTime>) -> Merged {
-        let active = self.sources.iter().filter(|s| !s.ended && s.activity == Activity::Active);
+        let active = self
+            .sources
+            .iter()
+            .filter(|s| !s.ended && s.activity == Activity::Active);
         let live = active.map(|s| s.watermark).min();
         let all_ended = self.sources.iter().all(|s| s.ended);
         let low = match (live, restored) {
@@ -125,10 +141,26 @@ mod tests {
         assert_eq!(valve.on_watermark(1, 5, None).watermark, Some(5));
         assert_eq!(valve.on_status(1, Activity::Idle, None).watermark, Some(10));
         let both_idle = valve.on_status(0, Activity::Idle, None);
-        assert_eq!(both_idle, Merged { watermark: None, status: Some(Activity::Idle) });
+        assert_eq!(
+            both_idle,
+            Merged {
+                watermark: None,
+                status: Some(Activity::Idle)
+            }
+        );
         let back = valve.on_watermark(1, 12, None);
-        assert_eq!(back, Merged { watermark: Some(12), status: Some(Activity::Active) });
-        assert_eq!(valve.on_watermark(0, 11, None), Merged::default(), "never goes back");
+        assert_eq!(
+            back,
+            Merged {
+                watermark: Some(12),
+                status: Some(Activity::Active)
+            }
+        );
+        assert_eq!(
+            valve.on_watermark(0, 11, None),
+            Merged::default(),
+            "never goes back"
+        );
     }
 
     #[test]

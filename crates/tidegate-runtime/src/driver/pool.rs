@@ -27,9 +27,13 @@ impl Pool {
         let receiver = Arc::new(Mutex::new(receiver));
         for n in 0..threads.max(1) {
             let receiver = receiver.clone();
-            std::thread::Builder::new().name(format!("{name}-{n}")).spawn(move || work(&receiver))?;
+            std::thread::Builder::new()
+                .name(format!("{name}-{n}"))
+                .spawn(move || work(&receiver))?;
         }
-        Ok(Arc::new(Self { jobs: Mutex::new(jobs) }))
+        Ok(Arc::new(Self {
+            jobs: Mutex::new(jobs),
+        }))
     }
 }
 

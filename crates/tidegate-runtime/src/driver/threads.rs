@@ -28,22 +28,30 @@ pub fn spawn(
     ticker: Arc<Ticker>,
     done: impl FnOnce() + Send + 'static,
 ) -> std::io::Result<JoinHandle<()>> {
-    let Deployed { mut task, open, signal, metrics, .. } = deployed;
+    let Deployed {
+        mut task,
+        open,
+        signal,
+        metrics,
+        ..
+    } = deployed;
     let name = format!("{} #{}", task.name(), task.id().index.0);
-    std::thread::Builder::new().name(thread_name(&name)).spawn(move || {
-        let thread = std::thread::current();
-        signal.install(move || thread.unpark());
-        ticker.watch(&signal);
-        guarded(&mut task, |task| {
-            open(task);
-            Step::Busy
-        });
-        drive(&mut task, &signal, &*clock, &ticker, &metrics);
-        signal.set_deadline(Nanos::NEVER);
-        let _panicked = catch_unwind(AssertUnwindSafe(|| task.close()));
-        drop(task);
-        done();
-    })
+    std::thread::Builder::new()
+        .name(thread_name(&name))
+        .spawn(move || {
+            let thread = std::thread::current();
+            signal.install(move || thread.unpark());
+            ticker.watch(&signal);
+            guarded(&mut task, |task| {
+                open(task);
+                Step::Busy
+            });
+            drive(&mut task, &signal, &*clock, &ticker, &metrics);
+            signal.set_deadline(Nanos::NEVER);
+            let _panicked = catch_unwind(AssertUnwindSafe(|| task.close()));
+            drop(task);
+            done();
+        })
 }
 
 fn drive(task: &mut Task, signal: &TaskSignal, clock: &dyn Clock, ticker: &Ticker, metrics: &TaskMetrics) {

@@ -36,7 +36,9 @@ impl Ticker {
             thread: Mutex::default(),
         });
         let weak = Arc::downgrade(&ticker);
-        let handle = std::thread::Builder::new().name("tidegate-ticker".into()).spawn(move || run(&weak))?;
+        let handle = std::thread::Builder::new()
+            .name("tidegate-ticker".into())
+            .spawn(move || run(&weak))?;
         *ticker.thread.lock().unwrap_or_else(PoisonError::into_inner) = Some(handle.thread().clone());
         Ok(ticker)
     }

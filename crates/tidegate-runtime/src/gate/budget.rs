@@ -35,7 +35,10 @@ pub enum BudgetSettings {
 
 impl Default for BudgetSettings {
     fn default() -> Self {
-        Self::Time { budget: Duration::from_millis(100), max_bytes: 4 << 20 }
+        Self::Time {
+            budget: Duration::from_millis(100),
+            max_bytes: 4 << 20,
+        }
     }
 }
 
@@ -88,15 +91,20 @@ impl Budget {
     /// One record was found to take so many bytes.
     pub fn on_record_size(&mut self, bytes: u64) {
         let bytes = bytes.max(1) as f64;
-        self.record_bytes =
-            if self.record_bytes == 0.0 { bytes } else { self.record_bytes * 0.75 + bytes * 0.25 };
+        self.record_bytes = if self.record_bytes == 0.0 {
+            bytes
+        } else {
+            self.record_bytes * 0.75 + bytes * 0.25
+        };
     }
 
     /// The task was busy so long with so many records of this gate. `limited` says that a producer was held up
     /// by the capacity since the last call, `blocked` that the gate stood still for an alignment. True if the
     /// capacity changed.
     pub fn on_busy(&mut self, busy: Duration, records: u64, limited: bool, blocked: bool) -> bool {
-        let BudgetSettings::Time { budget, max_bytes } = self.settings else { return false };
+        let BudgetSettings::Time { budget, max_bytes } = self.settings else {
+            return false;
+        };
         if blocked {
             (self.sample_busy, self.sample_records) = (Duration::ZERO, 0);
             return false;
@@ -110,7 +118,11 @@ impl Budget {
         }
         let cost = (self.sample_busy.as_nanos() as f64 / self.sample_records as f64).max(1.0);
         (self.sample_busy, self.sample_records) = (Duration::ZERO, 0);
-        self.cost_ns = if self.cost_ns == 0.0 { cost } else { self.cost_ns * 0.75 + cost * 0.25 };
+        self.cost_ns = if self.cost_ns == 0.0 {
+            cost
+        } else {
+            self.cost_ns * 0.75 + cost * 0.25
+        };
         if !limited {
             return false;
         }

@@ -128,7 +128,11 @@ impl<T> Gate<T> {
         let emptied = {
             let mut queues = self.lock();
             queues.ready.clear();
-            queues.channels.iter_mut().map(|c| std::mem::take(&mut c.queue)).collect::<Vec<_>>()
+            queues
+                .channels
+                .iter_mut()
+                .map(|c| std::mem::take(&mut c.queue))
+                .collect::<Vec<_>>()
         };
         drop(emptied);
         for room in &self.rooms {

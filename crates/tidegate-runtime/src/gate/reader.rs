@@ -97,7 +97,9 @@ impl<T> GateReader<T> {
 
     /// Records that one pass may take: a quarter of the gate's capacity.
     pub fn pass_limit(&self) -> usize {
-        usize::try_from(self.budget.capacity() / 4).unwrap_or(usize::MAX).max(1)
+        usize::try_from(self.budget.capacity() / 4)
+            .unwrap_or(usize::MAX)
+            .max(1)
     }
 
     /// The gate's budget, for metrics.
@@ -107,7 +109,11 @@ impl<T> GateReader<T> {
 
     /// Records queued or in the chain, over all channels.
     pub fn queued(&self) -> u64 {
-        self.gate.rooms.iter().map(|r| r.queued.load(Ordering::Relaxed)).sum()
+        self.gate
+            .rooms
+            .iter()
+            .map(|r| r.queued.load(Ordering::Relaxed))
+            .sum()
     }
 
     /// Whether there may be something to take. May say yes for nothing.
@@ -119,11 +125,15 @@ impl<T> GateReader<T> {
     pub fn take(&mut self, now: Nanos) -> Taken<T> {
         let (channel, entry) = {
             let mut queues = self.gate.lock();
-            let Some(index) = queues.ready.pop_front() else { return Taken::Nothing };
+            let Some(index) = queues.ready.pop_front() else {
+                return Taken::Nothing;
+            };
             let index = index as usize;
             let channel = &mut queues.channels[index];
             channel.listed = false;
-            let Some(entry) = channel.queue.pop_front() else { return Taken::Nothing };
+            let Some(entry) = channel.queue.pop_front() else {
+                return Taken::Nothing;
+            };
             queues.list(index);
             (index, entry)
         };
@@ -192,23 +202,37 @@ impl<T> GateReader<T> {
         let mut elements = Vec::with_capacity(self.gate.lock().channels[channel].queue.len() + 8);
         let queues = self.gate.lock();
         let queue = &queues.channels[channel].queue;
-        let end = queue.iter().position(|e| is_barrier(e, id)).unwrap_or(queue.len());
+        let end = queue
+            .iter()
+            .position(|e| is_barrier(e, id))
+            .unwrap_or(queue.len());
         elements.extend(queue.iter().take(end).filter_map(captured));
         let recorded_to = match queue.get(end) {
             Some(barrier) => barrier.seq,
             None => queues.channels[channel].next_seq,
         };
         drop(queues);
-        self.captures.push(Capture { id, channel, recorded_to, open: true, elements });
+        self.captures.push(Capture {
+            id,
+            channel,
+            recorded_to,
+            open: true,
+            elements,
+        });
     }
 
     /// Lets the barrier of `id` overtake what stands before it in the channel: that is recorded, the barrier is
     /// taken out, and the recording of this channel ends.
     pub fn overtake(&mut self, id: CheckpointId, channel: usize) {
-        let mut capture = self.captures.iter_mut().find(|c| c.id == id && c.channel == channel && c.open);
+        let mut capture = self
+            .captures
+            .iter_mut()
+            .find(|c| c.id == id && c.channel == channel && c.open);
         if let Some(capture) = &mut capture {
             // Outside the lock; what is pushed meanwhile at worst makes the list grow once more.
-            capture.elements.reserve(self.gate.lock().channels[channel].queue.len());
+            capture
+                .elements
+                .reserve(self.gate.lock().channels[channel].queue.len());
         }
         let mut queues = self.gate.lock();
         let queue = &mut queues.channels[channel].queue;
@@ -216,9 +240,13 @@ impl<T> GateReader<T> {
         if let Some(capture) = capture {
             let end = at.unwrap_or(queue.len());
             let recorded_to = capture.recorded_to;
-            capture
-                .elements
-                .extend(queue.iter().take(end).filter(|e| e.seq >= recorded_to).filter_map(captured));
+            capture.elements.extend(
+                queue
+                    .iter()
+                    .take(end)
+                    .filter(|e| e.seq >= recorded_to)
+                    .filter_map(captured),
+            );
             capture.open = false;
         }
         if let Some(at) = at {
@@ -232,14 +260,22 @@ impl<T> GateReader<T> {
 
     /// Records what stands before the channel's queued end, and ends the recording of this channel.
     pub fn capture_rest(&mut self, id: CheckpointId, channel: usize) {
-        let Some(capture) = self.captures.iter_mut().find(|c| c.id == id && c.channel == channel && c.open) else {
+        let Some(capture) = self
+            .captures
+            .iter_mut()
+            .find(|c| c.id == id && c.channel == channel && c.open)
+        else {
             return;
         };
-        capture.elements.reserve(self.gate.lock().channels[channel].queue.len());
+        capture
+            .elements
+            .reserve(self.gate.lock().channels[channel].queue.len());
         let queues = self.gate.lock();
         let queue = &queues.channels[channel].queue;
         let recorded_to = capture.recorded_to;
-        capture.elements.extend(queue.iter().filter(|e| e.seq >= recorded_to).filter_map(captured));
+        capture
+            .elements
+            .extend(queue.iter().filter(|e| e.seq >= recorded_to).filter_map(captured));
         capture.open = false;
     }
 
@@ -250,7 +286,11 @@ impl<T> GateReader<T> {
 
     /// Ends the recording of a channel whose barrier was reached, or which ended.
     pub fn end_capture(&mut self, id: CheckpointId, channel: usize) {
-        if let Some(capture) = self.captures.iter_mut().find(|c| c.id == id && c.channel == channel) {
+        if let Some(capture) = self
+            .captures
+            .iter_mut()
+            .find(|c| c.id == id && c.channel == channel)
+        {
             capture.open = false;
         }
     }
@@ -267,7 +307,10 @@ impl<T> GateReader<T> {
         while i < self.captures.len() {
             if self.captures[i].id == id {
                 let c = self.captures.swap_remove(i);
-                taken.push(Captured { channel: c.channel, elements: c.elements });
+                taken.push(Captured {
+                    channel: c.channel,
+                    elements: c.elements,
+                });
             } else {
                 i += 1;
             }

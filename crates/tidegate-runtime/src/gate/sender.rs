@@ -67,14 +67,19 @@ impl<T> GateSender<T> {
         if batch.is_empty() || self.gate.revoked.load(Ordering::Relaxed) {
             return;
         }
-        self.gate.rooms[self.channel].queued.fetch_add(batch.len() as u64, Ordering::AcqRel);
+        self.gate.rooms[self.channel]
+            .queued
+            .fetch_add(batch.len() as u64, Ordering::AcqRel);
         self.push(Element::Batch(batch), now);
         self.gate.consumer.wake();
     }
 
     /// Queues an event other than a barrier or a cancel marker.
     pub fn push_event(&self, element: Element<T>, now: Nanos) {
-        debug_assert!(matches!(element, Element::Watermark(_) | Element::Status(_) | Element::End { .. }));
+        debug_assert!(matches!(
+            element,
+            Element::Watermark(_) | Element::Status(_) | Element::End { .. }
+        ));
         let ends = matches!(element, Element::End { .. });
         self.push(element, now);
         if ends {
@@ -89,11 +94,17 @@ impl<T> GateSender<T> {
         let overtakes = barrier.mode == SnapshotMode::Unaligned;
         {
             let mut queues = self.gate.lock();
-            queues.announced.push(Announcement::Barrier(self.channel, barrier.clone(), now));
+            queues
+                .announced
+                .push(Announcement::Barrier(self.channel, barrier.clone(), now));
             let channel = &mut queues.channels[self.channel];
             let seq = channel.next_seq;
             channel.next_seq += 1;
-            channel.queue.push_back(Entry { seq, at: now, element: Element::Barrier(barrier) });
+            channel.queue.push_back(Entry {
+                seq,
+                at: now,
+                element: Element::Barrier(barrier),
+            });
             queues.list(self.channel);
         }
         self.announce(overtakes);
@@ -102,7 +113,10 @@ impl<T> GateSender<T> {
     /// Says that the barrier of `id` will not come. It needs no place in the queue: an abort undoes nothing
     /// that the records before it did.
     pub fn push_cancel(&self, id: CheckpointId) {
-        self.gate.lock().announced.push(Announcement::Cancel(self.channel, id));
+        self.gate
+            .lock()
+            .announced
+            .push(Announcement::Cancel(self.channel, id));
         self.announce(true);
     }
 
@@ -120,7 +134,11 @@ impl<T> GateSender<T> {
         let channel = &mut queues.channels[self.channel];
         let seq = channel.next_seq;
         channel.next_seq += 1;
-        channel.queue.push_back(Entry { seq, at: now, element });
+        channel.queue.push_back(Entry {
+            seq,
+            at: now,
+            element,
+        });
         queues.list(self.channel);
     }
 }

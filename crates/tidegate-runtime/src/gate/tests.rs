@@ -26,10 +26,16 @@ fn barrier(id: u64, mode: SnapshotMode) -> Barrier {
 
 fn gate(channels: usize) -> (GateReader<u64>, Vec<GateSender<u64>>, Arc<TaskSignal>) {
     let consumer = Arc::new(TaskSignal::new());
-    let producers = (0..channels).map(|_| (EdgeKind::Normal, Arc::new(TaskSignal::new()))).collect();
+    let producers = (0..channels)
+        .map(|_| (EdgeKind::Normal, Arc::new(TaskSignal::new())))
+        .collect();
     let gate = Gate::new(consumer.clone(), producers);
     let senders = (0..channels).map(|c| GateSender::new(gate.clone(), c)).collect();
-    (GateReader::new(gate, BudgetSettings::FixedPerChannel(4)), senders, consumer)
+    (
+        GateReader::new(gate, BudgetSettings::FixedPerChannel(4)),
+        senders,
+        consumer,
+    )
 }
 
 fn batch(values: &[u64]) -> Arc<Batch<u64>> {
@@ -57,7 +63,9 @@ fn room_is_what_is_neither_queued_nor_in_the_chain_nor_open() {
     assert_eq!(senders[0].room(0), 1);
     assert_eq!(senders[0].room(1), 0);
     assert!(senders[0].wait_for_room(1), "no room: it may sleep");
-    let Taken::Batch(0, taken) = reader.take(NOW) else { panic!("a batch") };
+    let Taken::Batch(0, taken) = reader.take(NOW) else {
+        panic!("a batch")
+    };
     assert_eq!(senders[0].room(0), 1, "what stands in the chain still counts");
     reader.give_back(0, taken.len() as u64);
     assert_eq!(senders[0].room(0), 4);
@@ -88,9 +96,7 @@ fn an_overtaking_barrier_records_what_it_passes_and_interrupts() {
     assert!(consumer.is_urgent());
     let mut announced = Vec::new();
     reader.take_announced(Nanos(5), &mut announced);
-    assert!(
-        matches!(&announced[..], [Announcement::Barrier(0, b, _)] if b.age == Duration::from_nanos(5))
-    );
+    assert!(matches!(&announced[..], [Announcement::Barrier(0, b, _)] if b.age == Duration::from_nanos(5)));
     reader.begin_capture(id, 0);
     reader.begin_capture(id, 1);
     reader.overtake(id, 0);
@@ -103,8 +109,14 @@ fn an_overtaking_barrier_records_what_it_passes_and_interrupts() {
     senders[1].push_batch(batch(&[13]), NOW);
     reader.overtake(id, 1);
     assert!(!reader.is_capturing(id));
-    assert_eq!(values(&reader.take_captures(id)), vec![(0, vec![1, 2]), (1, vec![10, 11, 12])]);
-    assert!(matches!(reader.take(NOW), Taken::Batch(1, b) if b.values == [12]), "recorded data stays queued");
+    assert_eq!(
+        values(&reader.take_captures(id)),
+        vec![(0, vec![1, 2]), (1, vec![10, 11, 12])]
+    );
+    assert!(
+        matches!(reader.take(NOW), Taken::Batch(1, b) if b.values == [12]),
+        "recorded data stays queued"
+    );
 }
 
 #[test]
@@ -130,7 +142,10 @@ fn a_revoked_gate_accepts_everything_and_hands_out_nothing() {
     let (mut reader, senders, _) = gate(1);
     senders[0].push_batch(batch(&[1, 2, 3, 4]), NOW);
     reader.gate_for_test().revoke();
-    assert!(senders[0].room(100) > 0, "a producer never waits for an abandoned task");
+    assert!(
+        senders[0].room(100) > 0,
+        "a producer never waits for an abandoned task"
+    );
     senders[0].push_batch(batch(&[5]), NOW);
     assert!(matches!(reader.take(NOW), Taken::Nothing));
 }
@@ -138,9 +153,13 @@ fn a_revoked_gate_accepts_everything_and_hands_out_nothing() {
 #[test]
 fn ended_channels_leave_their_share_to_the_others() {
     let consumer = Arc::new(TaskSignal::new());
-    let producers = (0..2).map(|_| (EdgeKind::Normal, Arc::new(TaskSignal::new()))).collect();
+    let producers = (0..2)
+        .map(|_| (EdgeKind::Normal, Arc::new(TaskSignal::new())))
+        .collect();
     let gate = Gate::<u64>::new(consumer, producers);
-    let senders = (0..2).map(|c| GateSender::new(gate.clone(), c)).collect::<Vec<_>>();
+    let senders = (0..2)
+        .map(|c| GateSender::new(gate.clone(), c))
+        .collect::<Vec<_>>();
     let mut reader = GateReader::new(gate, BudgetSettings::default());
     for _ in 0..4 {
         senders[1].note_limited();

@@ -9,8 +9,8 @@ use tidegate_types::{
 };
 
 use crate::chain::{
-    ChannelOrigin, Downstream, NodeMeta, OpNode, Operator, Operator2, Outlet, Partitioner, Route, Side, SideLink,
-    TwoInputNode,
+    ChannelOrigin, Downstream, NodeMeta, OpNode, Operator, Operator2, Outlet, Partitioner, Route, Side,
+    SideLink, TwoInputNode,
 };
 use crate::error::BoxError;
 use crate::gate::{BudgetSettings, GateReader};
@@ -69,7 +69,11 @@ pub struct MakeContext<'a> {
 
 impl MakeContext<'_> {
     fn meta(&self) -> NodeMeta {
-        NodeMeta { uid: self.uid.clone(), name: self.name.clone(), subtask: self.subtask }
+        NodeMeta {
+            uid: self.uid.clone(),
+            name: self.name.clone(),
+            subtask: self.subtask,
+        }
     }
 
     /// What a sink's writer learns.
@@ -89,21 +93,38 @@ impl MakeContext<'_> {
 
     /// Channels of an operator inside a chain: one, from the same subtask.
     fn inner_channel(&self) -> Vec<ChannelOrigin> {
-        vec![ChannelOrigin { input: InputIndex(0), producer: self.subtask }]
+        vec![ChannelOrigin {
+            input: InputIndex(0),
+            producer: self.subtask,
+        }]
     }
 
     fn port<T: Record>(&self, slot: usize) -> GatePort<T> {
         let wired = self.gates[slot];
         let gate = open_gate::<T>(&wired.gate);
         let reader = GateReader::new(gate.clone(), self.budget);
-        GatePort::new(gate, reader, wired.origins.clone(), TypeFormat::of(), self.uid.clone(), self.subtask)
+        GatePort::new(
+            gate,
+            reader,
+            wired.origins.clone(),
+            TypeFormat::of(),
+            self.uid.clone(),
+            self.subtask,
+        )
     }
 
     /// Where in-flight records of a slot belong after a restore: by the operator's own key if it has one, else by
     /// the edge's partitioner.
     fn side<T: Record>(&self, slot: usize, own: Option<Route<T>>) -> Side<T> {
-        let origins = self.gates.get(slot).map_or_else(|| self.inner_channel(), |g| g.origins.clone());
-        let edge = self.partitioners.get(slot).and_then(|p| p.downcast_ref::<Partitioner<T>>()).map(Route::of);
+        let origins = self
+            .gates
+            .get(slot)
+            .map_or_else(|| self.inner_channel(), |g| g.origins.clone());
+        let edge = self
+            .partitioners
+            .get(slot)
+            .and_then(|p| p.downcast_ref::<Partitioner<T>>())
+            .map(Route::of);
         Side::new(origins, TypeFormat::of(), own.or(edge).unwrap_or(Route::Position))
     }
 }
@@ -156,13 +177,21 @@ pub fn make_two_input<A: Record, B: Record, O: Send + 'static>(
     Arc::new(move |cx, outputs| {
         let (a, b) = (cx.side(0, first.clone()), cx.side(1, second.clone()));
         let node = TwoInputNode::new(cx.meta(), op(cx), a, b, outputs.outlet());
-        Ok(Built::Body(Box::new(TwoGateBody::new(cx.port::<A>(0), cx.port::<B>(1), Box::new(node)))))
+        Ok(Built::Body(Box::new(TwoGateBody::new(
+            cx.port::<A>(0),
+            cx.port::<B>(1),
+            Box::new(node),
+        ))))
     })
 }
 
 /// A maker for a source.
 pub fn make_source<T: Record>(source: Arc<dyn AnySource<T>>) -> Make {
     Arc::new(move |cx, outputs| {
-        Ok(Built::Body(Box::new(SourceBody::new(cx.meta(), source.clone(), outputs.outlet()))))
+        Ok(Built::Body(Box::new(SourceBody::new(
+            cx.meta(),
+            source.clone(),
+            outputs.outlet(),
+        ))))
     })
 }

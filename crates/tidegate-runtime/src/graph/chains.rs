@@ -46,7 +46,11 @@ pub struct Chained {
 
 impl Chained {
     pub(super) fn of(nodes: &[OperatorNode], chaining: bool) -> Self {
-        let mut chained = Self { vertices: Vec::new(), vertex_of: Vec::new(), reasons: Vec::new() };
+        let mut chained = Self {
+            vertices: Vec::new(),
+            vertex_of: Vec::new(),
+            reasons: Vec::new(),
+        };
         for (at, node) in nodes.iter().enumerate() {
             let reason = reason(nodes, node, chaining);
             chained.reasons.push(reason);
@@ -55,7 +59,10 @@ impl Chained {
                 chained.vertices[vertex.0 as usize].nodes.push(NodeId(at));
                 vertex
             } else {
-                chained.vertices.push(Vertex { nodes: vec![NodeId(at)], parallelism: node.parallelism });
+                chained.vertices.push(Vertex {
+                    nodes: vec![NodeId(at)],
+                    parallelism: node.parallelism,
+                });
                 VertexId(chained.vertices.len() as u32 - 1)
             };
             chained.vertex_of.push(vertex);
@@ -101,13 +108,18 @@ impl JobGraph {
     /// # Errors
     /// If the graph is empty or has a loop: the API can't make either.
     pub fn plan(&self) -> Result<Plan, PlanError> {
-        let vertices = self.chained.vertices.iter().enumerate().map(|(at, v)| PlanVertex {
-            id: VertexId(at as u32),
-            name: self.vertex_name(VertexId(at as u32)),
-            parallelism: v.parallelism,
-            max_parallelism: self.max_parallelism,
-            operators: v.nodes.iter().map(|n| self.node(*n).uid.clone()).collect(),
-        });
+        let vertices = self
+            .chained
+            .vertices
+            .iter()
+            .enumerate()
+            .map(|(at, v)| PlanVertex {
+                id: VertexId(at as u32),
+                name: self.vertex_name(VertexId(at as u32)),
+                parallelism: v.parallelism,
+                max_parallelism: self.max_parallelism,
+                operators: v.nodes.iter().map(|n| self.node(*n).uid.clone()).collect(),
+            });
         let mut edges = Vec::new();
         for (at, node) in self.nodes.iter().enumerate() {
             if self.chained.is_chained(NodeId(at)) {

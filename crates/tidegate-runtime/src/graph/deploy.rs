@@ -52,7 +52,11 @@ pub struct RestorePlan {
 impl RestorePlan {
     /// Whether every old subtask of an operator had finished.
     fn is_finished(&self, uid: &OperatorUid) -> bool {
-        let mut of = self.subtasks.iter().filter(|s| s.sections.iter().any(|x| x.head.uid == *uid)).peekable();
+        let mut of = self
+            .subtasks
+            .iter()
+            .filter(|s| s.sections.iter().any(|x| x.head.uid == *uid))
+            .peekable();
         self.parallelism.contains_key(uid) && of.peek().is_some() && of.all(|s| s.finished)
     }
 
@@ -149,18 +153,33 @@ impl JobGraph {
             .chained
             .vertices
             .iter()
-            .map(|v| (0..v.parallelism.0).map(|_| Arc::new(TaskSignal::new())).collect())
+            .map(|v| {
+                (0..v.parallelism.0)
+                    .map(|_| Arc::new(TaskSignal::new()))
+                    .collect()
+            })
             .collect();
         let wiring = Wiring::new(self, &signals);
-        let mut deployment = Deployment { tasks: Vec::new(), finished: Vec::new() };
+        let mut deployment = Deployment {
+            tasks: Vec::new(),
+            finished: Vec::new(),
+        };
         for (at, vertex) in self.chained.vertices.iter().enumerate() {
             let id = VertexId(at as u32);
-            let finished = cx.restore.as_ref().is_some_and(|r| {
-                vertex.nodes.iter().all(|n| r.is_finished(&self.node(*n).uid))
-            });
+            let finished = cx
+                .restore
+                .as_ref()
+                .is_some_and(|r| vertex.nodes.iter().all(|n| r.is_finished(&self.node(*n).uid)));
             for subtask in 0..vertex.parallelism.0 {
                 let who = SubtaskId::new(id, SubtaskIndex(subtask));
-                let maker = Maker { graph: self, wiring: &wiring, attempt, cx, vertex: id, subtask };
+                let maker = Maker {
+                    graph: self,
+                    wiring: &wiring,
+                    attempt,
+                    cx,
+                    vertex: id,
+                    subtask,
+                };
                 if finished {
                     maker.end_outputs()?;
                     deployment.finished.push((who, maker.finished_snapshot()));
@@ -201,7 +220,14 @@ impl Maker<'_> {
             settings: self.cx.task.clone(),
             metrics: metrics.clone(),
         });
-        Deployed { task, open: self.opener(signal.clone()), mailbox, signal, metrics, revoke }
+        Deployed {
+            task,
+            open: self.opener(signal.clone()),
+            mailbox,
+            signal,
+            metrics,
+            revoke,
+        }
     }
 
     /// Reads and hands out what the snapshot holds for each operator, when the driver calls it.
@@ -268,7 +294,9 @@ impl Maker<'_> {
         let gates = if chained {
             Vec::new()
         } else {
-            (0..slots).map(|slot| self.wiring.gate(id, self.subtask, slot)).collect()
+            (0..slots)
+                .map(|slot| self.wiring.gate(id, self.subtask, slot))
+                .collect()
         };
         let partitioners = (0..slots)
             .filter_map(|slot| node.inputs.iter().find(|e| e.slot == slot))
@@ -292,7 +320,12 @@ impl Maker<'_> {
     }
 
     /// Everything that consumes an output: chained operators and edges.
-    fn downstream(&self, of: NodeId, side: Option<usize>, ops: &Arc<dyn StreamOps>) -> Result<AnyDownstream, BoxError> {
+    fn downstream(
+        &self,
+        of: NodeId,
+        side: Option<usize>,
+        ops: &Arc<dyn StreamOps>,
+    ) -> Result<AnyDownstream, BoxError> {
         let mut parts = Vec::new();
         for (consumer, input) in self.graph.consumers(of, side) {
             if self.graph.chained.is_chained(consumer) {
@@ -317,7 +350,13 @@ impl Maker<'_> {
             .map(|(c, channel)| (self.wiring.gate(consumer, c, edge.slot).gate.clone(), channel))
             .collect();
         let uid = &self.graph.node(of).uid;
-        ops.output(uid, &*edge.partitioner, channels, self.cx.outputs, self.subtask as usize)
+        ops.output(
+            uid,
+            &*edge.partitioner,
+            channels,
+            self.cx.outputs,
+            self.subtask as usize,
+        )
     }
 
     /// For a subtask that had finished: its consumers see the last watermark and the end.
@@ -342,7 +381,11 @@ impl Maker<'_> {
     /// the first.
     fn finished_snapshot(&self) -> SubtaskSnapshot {
         let who = SubtaskId::new(self.vertex, SubtaskIndex(self.subtask));
-        let mut snapshot = SubtaskSnapshot { subtask: who, sections: Vec::new(), finished: true };
+        let mut snapshot = SubtaskSnapshot {
+            subtask: who,
+            sections: Vec::new(),
+            finished: true,
+        };
         let nodes = &self.graph.chained.vertices[self.vertex.0 as usize].nodes;
         let uids: Vec<&OperatorUid> = nodes.iter().map(|n| &self.graph.node(*n).uid).collect();
         let parallelism = self.graph.chained.vertices[self.vertex.0 as usize].parallelism.0;
@@ -359,7 +402,9 @@ impl Maker<'_> {
 /// Whether reading again can help: the store may only have been away for a moment.
 fn heals(error: &BoxError) -> bool {
     use tidegate_storage::{ErrorKind, StorageError};
-    error.downcast_ref::<StorageError>().is_some_and(|e| e.kind() == ErrorKind::Retry)
+    error
+        .downcast_ref::<StorageError>()
+        .is_some_and(|e| e.kind() == ErrorKind::Retry)
 }
 
 fn fill(plan: &RestorePlan, graph: &JobGraph, cx: &mut OpenContext) -> Result<(), OpError> {

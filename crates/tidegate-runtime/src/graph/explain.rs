@@ -10,10 +10,18 @@ impl JobGraph {
     /// The plan as text: every chain with its parallelism and operators, every edge with what barriers can do on it
     /// and why.
     pub fn explain(&self) -> String {
-        let mut text = format!("job `{}` ({}), {} key groups\n", self.name, self.job, self.max_parallelism);
+        let mut text = format!(
+            "job `{}` ({}), {} key groups\n",
+            self.name, self.job, self.max_parallelism
+        );
         for (at, vertex) in self.chained.vertices.iter().enumerate() {
             let id = VertexId(at as u32);
-            let _ = writeln!(text, "\nvertex {id}: {} (parallelism {})", self.vertex_name(id), vertex.parallelism);
+            let _ = writeln!(
+                text,
+                "\nvertex {id}: {} (parallelism {})",
+                self.vertex_name(id),
+                vertex.parallelism
+            );
             for node in &vertex.nodes {
                 self.explain_node(*node, &mut text);
             }
@@ -23,13 +31,22 @@ impl JobGraph {
 
     fn explain_node(&self, id: NodeId, text: &mut String) {
         let node = self.node(id);
-        let given = if node.uid_given { "" } else { " (made from name and position)" };
+        let given = if node.uid_given {
+            ""
+        } else {
+            " (made from name and position)"
+        };
         let _ = writeln!(text, "  {} uid `{}`{given}", node.name, node.uid);
         for (input, edge) in node.inputs.iter().enumerate() {
             let from = self.node(edge.from);
             let stream = edge.side.map_or(&from.ops, |s| &from.side_ops[s]);
             if self.chained.is_chained(id) {
-                let _ = writeln!(text, "    input {input} from `{}`: chained, {}", from.uid, stream.type_name());
+                let _ = writeln!(
+                    text,
+                    "    input {input} from `{}`: chained, {}",
+                    from.uid,
+                    stream.type_name()
+                );
                 continue;
             }
             let (kind, why) = edge.spread.kind();

@@ -20,11 +20,13 @@ use std::sync::Arc;
 
 use tidegate_types::{EdgeKind, JobId, MaxParallelism, OperatorUid, Parallelism, VertexId};
 
-use crate::operators::{AnyCommitter, SinkContext};
 use crate::error::BoxError;
+use crate::operators::{AnyCommitter, SinkContext};
 use crate::source::AnyEnumerator;
 
-pub use build::{Built, Make, MakeContext, Outputs, make_one_input, make_sink_node, make_source, make_two_input};
+pub use build::{
+    Built, Make, MakeContext, Outputs, make_one_input, make_sink_node, make_source, make_two_input,
+};
 pub use chains::{ChainReason, Chained, Vertex};
 pub use deploy::{Attempt, DeployContext, Deployed, Deployment, Fetch, RestorePlan};
 pub use ops::{StreamOps, TypedOps};
@@ -62,13 +64,15 @@ impl Spread {
                 EdgeKind::Sealed,
                 "every consumer has a copy: restored in-flight records would be delivered more than once",
             ),
-            Self::Forward | Self::Hash | Self::Rebalance | Self::Rescale => {
-                (EdgeKind::Normal, "in-flight records can be routed anew after a restore")
-            }
+            Self::Forward | Self::Hash | Self::Rebalance | Self::Rescale => (
+                EdgeKind::Normal,
+                "in-flight records can be routed anew after a restore",
+            ),
             Self::Custom { stable: true } => (EdgeKind::Normal, "the partitioner is stable"),
-            Self::Custom { stable: false } => {
-                (EdgeKind::Normal, "at unchanged parallelism only: the partitioner isn't declared stable")
-            }
+            Self::Custom { stable: false } => (
+                EdgeKind::Normal,
+                "at unchanged parallelism only: the partitioner isn't declared stable",
+            ),
         }
     }
 
@@ -132,10 +136,12 @@ pub struct OperatorNode {
 }
 
 /// Makes a source's enumerator: a new one or one from its state.
-pub type MakeEnumerator = Arc<dyn Fn(Option<&[u8]>) -> Result<Box<dyn AnyEnumerator>, BoxError> + Send + Sync>;
+pub type MakeEnumerator =
+    Arc<dyn Fn(Option<&[u8]>) -> Result<Box<dyn AnyEnumerator>, BoxError> + Send + Sync>;
 
 /// Makes a sink's committer.
-pub type MakeCommitter = Arc<dyn Fn(SinkContext) -> Result<Option<Box<dyn AnyCommitter>>, BoxError> + Send + Sync>;
+pub type MakeCommitter =
+    Arc<dyn Fn(SinkContext) -> Result<Option<Box<dyn AnyCommitter>>, BoxError> + Send + Sync>;
 
 /// What a source has beside the coordinator.
 #[derive(Clone)]
@@ -167,9 +173,21 @@ pub struct JobGraph {
 
 impl JobGraph {
     /// A graph with its chains laid out.
-    pub fn new(job: JobId, name: Arc<str>, max_parallelism: MaxParallelism, nodes: Vec<OperatorNode>, chaining: bool) -> Self {
+    pub fn new(
+        job: JobId,
+        name: Arc<str>,
+        max_parallelism: MaxParallelism,
+        nodes: Vec<OperatorNode>,
+        chaining: bool,
+    ) -> Self {
         let chained = Chained::of(&nodes, chaining);
-        Self { job, name, max_parallelism, nodes, chained }
+        Self {
+            job,
+            name,
+            max_parallelism,
+            nodes,
+            chained,
+        }
     }
 
     /// An operator.
@@ -179,7 +197,11 @@ impl JobGraph {
 
     /// The display name of a vertex: its operators' names.
     pub fn vertex_name(&self, vertex: VertexId) -> String {
-        let names: Vec<&str> = self.chained.vertices[vertex.0 as usize].nodes.iter().map(|n| &*self.node(*n).name).collect();
+        let names: Vec<&str> = self.chained.vertices[vertex.0 as usize]
+            .nodes
+            .iter()
+            .map(|n| &*self.node(*n).name)
+            .collect();
         names.join(" -> ")
     }
 

@@ -8,7 +8,8 @@ use tidegate_types::codec::{Record, TypeFormat};
 use tidegate_types::{EdgeKind, EventTime, Nanos, OperatorUid};
 
 use crate::chain::{
-    ChainItem, Control, Downstream, Fanout, Outlet, Output, OutputChannel, OutputSettings, Partitioner, SideLink,
+    ChainItem, Control, Downstream, Fanout, Outlet, Output, OutputChannel, OutputSettings, Partitioner,
+    SideLink,
 };
 use crate::gate::{Gate, GateSender};
 use crate::signal::TaskSignal;
@@ -83,7 +84,10 @@ impl<T: Record> TypedOps<T> {
 pub(super) fn open<T: 'static>(any: Box<dyn Any + Send>, what: &str) -> T {
     match any.downcast::<T>() {
         Ok(inside) => *inside,
-        Err(_) => unreachable!("the typed API connects equal types only: {what} isn't {}", std::any::type_name::<T>()),
+        Err(_) => unreachable!(
+            "the typed API connects equal types only: {what} isn't {}",
+            std::any::type_name::<T>()
+        ),
     }
 }
 
@@ -91,12 +95,16 @@ pub(super) fn open<T: 'static>(any: Box<dyn Any + Send>, what: &str) -> T {
 pub(super) fn open_gate<T: Send + Sync + 'static>(any: &AnyGate) -> Arc<Gate<T>> {
     match any.clone().downcast::<Gate<T>>() {
         Ok(gate) => gate,
-        Err(_) => unreachable!("the typed API connects equal types only: a gate isn't of {}", std::any::type_name::<T>()),
+        Err(_) => unreachable!(
+            "the typed API connects equal types only: a gate isn't of {}",
+            std::any::type_name::<T>()
+        ),
     }
 }
 
 fn partitioner<T: 'static>(any: &(dyn Any + Send + Sync)) -> &Partitioner<T> {
-    any.downcast_ref().expect("an edge's partitioner is of the producer's record type")
+    any.downcast_ref()
+        .expect("an edge's partitioner is of the producer's record type")
 }
 
 impl<T: Record> StreamOps for TypedOps<T> {
@@ -124,7 +132,13 @@ impl<T: Record> StreamOps for TypedOps<T> {
             .iter()
             .map(|(gate, channel)| OutputChannel::new(GateSender::new(open_gate::<T>(gate), *channel)))
             .collect();
-        let output = Output::new(uid.clone(), partitioner::<T>(any).clone(), channels, settings, producer);
+        let output = Output::new(
+            uid.clone(),
+            partitioner::<T>(any).clone(),
+            channels,
+            settings,
+            producer,
+        );
         let boxed: Box<dyn Downstream<T>> = Box::new(output);
         Box::new(boxed)
     }
@@ -153,14 +167,27 @@ impl<T: Record> StreamOps for TypedOps<T> {
         Box::new(Outlet::<T>::new(open(next, "a side output's consumer")))
     }
 
-    fn consumers(&self, any: &(dyn Any + Send + Sync), producer: u32, producers: u32, consumers: u32) -> Vec<u32> {
+    fn consumers(
+        &self,
+        any: &(dyn Any + Send + Sync),
+        producer: u32,
+        producers: u32,
+        consumers: u32,
+    ) -> Vec<u32> {
         use tidegate_types::{Parallelism, SubtaskIndex};
         let (of, to) = (Parallelism(producers), Parallelism(consumers));
-        crate::chain::consumers_of(partitioner::<T>(any), SubtaskIndex(producer), of, to).iter().map(|s| s.0).collect()
+        crate::chain::consumers_of(partitioner::<T>(any), SubtaskIndex(producer), of, to)
+            .iter()
+            .map(|s| s.0)
+            .collect()
     }
 
     fn default_partitioner(&self, forward: bool) -> Arc<dyn Any + Send + Sync> {
-        Arc::new(if forward { Partitioner::<T>::Forward } else { Partitioner::Rebalance })
+        Arc::new(if forward {
+            Partitioner::<T>::Forward
+        } else {
+            Partitioner::Rebalance
+        })
     }
 
     fn spread(&self, any: &(dyn Any + Send + Sync)) -> Spread {

@@ -30,7 +30,10 @@ pub struct Wiring {
 impl Wiring {
     /// Lays the gates out. `signals` are those of the tasks, by vertex and subtask.
     pub fn new(graph: &JobGraph, signals: &[Vec<Arc<TaskSignal>>]) -> Self {
-        let mut wiring = Self { gates: HashMap::new(), channels: HashMap::new() };
+        let mut wiring = Self {
+            gates: HashMap::new(),
+            channels: HashMap::new(),
+        };
         for at in 0..graph.nodes.len() {
             let node = NodeId(at);
             if !graph.chained.is_chained(node) && !graph.node(node).inputs.is_empty() {
@@ -54,12 +57,19 @@ impl Wiring {
                     let stream = edge.side.map_or(&producer.ops, |s| &producer.side_ops[s]);
                     let from = graph.chained.vertex_of[edge.from.0].0 as usize;
                     for p in 0..producer.parallelism.0 {
-                        let reached =
-                            stream.consumers(&*edge.partitioner, p, producer.parallelism.0, consumer.parallelism.0);
+                        let reached = stream.consumers(
+                            &*edge.partitioner,
+                            p,
+                            producer.parallelism.0,
+                            consumer.parallelism.0,
+                        );
                         if reached.contains(&subtask) {
                             self.channels.insert((node, input, subtask, p), origins.len());
                             let input = InputIndex(input as u32);
-                            origins.push(ChannelOrigin { input, producer: SubtaskIndex(p) });
+                            origins.push(ChannelOrigin {
+                                input,
+                                producer: SubtaskIndex(p),
+                            });
                             ends.push((edge.spread.kind().0, signals[from][p as usize].clone()));
                         }
                     }
@@ -67,7 +77,8 @@ impl Wiring {
                 }
                 if let Some(ops) = ops {
                     let gate = ops.gate(signals[vertex][subtask as usize].clone(), ends);
-                    self.gates.insert((node, subtask, slot), WiredGate { gate, origins });
+                    self.gates
+                        .insert((node, subtask, slot), WiredGate { gate, origins });
                 }
             }
         }
@@ -78,11 +89,19 @@ impl Wiring {
     /// # Panics
     /// If the operator has no such gate: a bug.
     pub fn gate(&self, node: NodeId, subtask: u32, slot: usize) -> &WiredGate {
-        self.gates.get(&(node, subtask, slot)).expect("every head operator's gates were wired")
+        self.gates
+            .get(&(node, subtask, slot))
+            .expect("every head operator's gates were wired")
     }
 
     /// Which channel of the consumer's gate a producer writes, for every consumer that it reaches.
-    pub fn channels_of(&self, node: NodeId, input: usize, consumers: u32, producer: u32) -> Vec<(u32, usize)> {
+    pub fn channels_of(
+        &self,
+        node: NodeId,
+        input: usize,
+        consumers: u32,
+        producer: u32,
+    ) -> Vec<(u32, usize)> {
         (0..consumers)
             .filter_map(|c| Some((c, *self.channels.get(&(node, input, c, producer))?)))
             .collect()

@@ -24,7 +24,10 @@ pub(super) struct Enumerators {
 }
 
 fn source_error(uid: &OperatorUid, error: &BoxError) -> JobError {
-    JobError::Source { uid: uid.to_string(), reason: crate::error::chain_of(&**error) }
+    JobError::Source {
+        uid: uid.to_string(),
+        reason: crate::error::chain_of(&**error),
+    }
 }
 
 impl Enumerators {
@@ -38,13 +41,16 @@ impl Enumerators {
         for node in &graph.nodes {
             let Some(source) = &node.source else { continue };
             let stored = snapshot.and_then(|s| {
-                let of_source = |x: &&Section| x.head.kind == SectionKind::Enumerator && x.head.uid == node.uid;
+                let of_source =
+                    |x: &&Section| x.head.kind == SectionKind::Enumerator && x.head.uid == node.uid;
                 Some((s, s.metadata().master.iter().find(of_source)?))
             });
             let state = match stored {
-                Some((snapshot, section)) => {
-                    Some(executor.block_on(snapshot.reader().read_section(section)).map_err(JobError::Store)?)
-                }
+                Some((snapshot, section)) => Some(
+                    executor
+                        .block_on(snapshot.reader().read_section(section))
+                        .map_err(JobError::Store)?,
+                ),
                 None => None,
             };
             let made = (source.enumerator)(state.as_deref()).map_err(|e| source_error(&node.uid, &e))?;
@@ -54,13 +60,22 @@ impl Enumerators {
     }
 
     /// A reader asks. The answer may be nothing for now.
-    pub(super) fn on_request(&mut self, uid: &OperatorUid, reader: SubtaskId) -> Result<Option<ToTask>, JobError> {
-        let Some(enumerator) = self.by_uid.get_mut(uid) else { return Ok(None) };
-        let next = enumerator.next_split(reader.index).map_err(|e| source_error(uid, &e))?;
+    pub(super) fn on_request(
+        &mut self,
+        uid: &OperatorUid,
+        reader: SubtaskId,
+    ) -> Result<Option<ToTask>, JobError> {
+        let Some(enumerator) = self.by_uid.get_mut(uid) else {
+            return Ok(None);
+        };
+        let next = enumerator
+            .next_split(reader.index)
+            .map_err(|e| source_error(uid, &e))?;
         Ok(match next {
-            Assignment::Split(split) => {
-                Some(ToTask::AssignSplits { uid: uid.clone(), splits: vec![split] })
-            }
+            Assignment::Split(split) => Some(ToTask::AssignSplits {
+                uid: uid.clone(),
+                splits: vec![split],
+            }),
             Assignment::NoMore => Some(ToTask::NoMoreSplits { uid: uid.clone() }),
             Assignment::Later => {
                 self.waiting.insert((uid.clone(), reader));

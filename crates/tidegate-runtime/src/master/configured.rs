@@ -36,35 +36,49 @@ pub fn restart_strategy(settings: &Settings) -> RestartStrategy {
     };
     match settings.restart {
         Option::None => RestartStrategy::None,
-        Option::FixedDelay { attempts, delay } => {
-            RestartStrategy::FixedDelay { attempts: limit(attempts).unwrap_or(u32::MAX), delay }
-        }
-        Option::ExponentialDelay { initial, max, multiplier, reset_threshold, jitter, attempts } => {
-            RestartStrategy::ExponentialDelay {
-                initial_backoff: initial,
-                max_backoff: max,
-                backoff_multiplier: multiplier,
-                reset_backoff_threshold: reset_threshold,
-                jitter_factor: jitter,
-                attempts_before_reset_backoff: limit(attempts),
-            }
-        }
-        Option::FailureRate { max_failures, interval, delay } => {
-            RestartStrategy::FailureRate {
-                max_failures_per_interval: max_failures,
-                failure_rate_interval: interval,
-                delay,
-            }
-        }
+        Option::FixedDelay { attempts, delay } => RestartStrategy::FixedDelay {
+            attempts: limit(attempts).unwrap_or(u32::MAX),
+            delay,
+        },
+        Option::ExponentialDelay {
+            initial,
+            max,
+            multiplier,
+            reset_threshold,
+            jitter,
+            attempts,
+        } => RestartStrategy::ExponentialDelay {
+            initial_backoff: initial,
+            max_backoff: max,
+            backoff_multiplier: multiplier,
+            reset_backoff_threshold: reset_threshold,
+            jitter_factor: jitter,
+            attempts_before_reset_backoff: limit(attempts),
+        },
+        Option::FailureRate {
+            max_failures,
+            interval,
+            delay,
+        } => RestartStrategy::FailureRate {
+            max_failures_per_interval: max_failures,
+            failure_rate_interval: interval,
+            delay,
+        },
     }
 }
 
 /// How outputs batch, what gates hold, and the limits of tasks.
 pub fn task_options(settings: &Settings, graph: &JobGraph) -> (OutputSettings, BudgetSettings, TaskSettings) {
     let t = &settings.tasks;
-    let outputs = OutputSettings { buffer_timeout: t.buffer_timeout, max_parallelism: graph.max_parallelism };
+    let outputs = OutputSettings {
+        buffer_timeout: t.buffer_timeout,
+        max_parallelism: graph.max_parallelism,
+    };
     let budget = match t.gate_budget {
-        GateBudget::Time(budget) => BudgetSettings::Time { budget, max_bytes: t.gate_max_bytes.bytes() },
+        GateBudget::Time(budget) => BudgetSettings::Time {
+            budget,
+            max_bytes: t.gate_max_bytes.bytes(),
+        },
         GateBudget::Fixed(records) => BudgetSettings::FixedPerChannel(u64::from(records)),
     };
     let task = TaskSettings {

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tidegate_protocol::coordinator::{
-    CheckpointContent, Decision, DecisionOutcome, Request, RequestDone, RequestFailure, RequestId, SavepointOrder,
-    TraceEvent,
+    CheckpointContent, Decision, DecisionOutcome, Request, RequestDone, RequestFailure, RequestId,
+    SavepointOrder, TraceEvent,
 };
 use tidegate_protocol::message::{FromTask, ToTask};
 use tidegate_storage::{Snapshot, StorageError};

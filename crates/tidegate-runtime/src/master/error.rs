@@ -44,10 +44,12 @@ pub enum JobError {
         restarts: u32,
     },
     /// Checkpoints failed more often than is tolerated.
-    #[error("checkpoints fail: {}", record(.0))]
+    #[error("checkpoints fail: {0}")]
     Checkpoints(Box<FailureRecord>),
     /// Another process leads the job now.
-    #[error("another process took this job over (met at checkpoint {0}); this one has stopped and touched nothing since")]
+    #[error(
+        "another process took this job over (met at checkpoint {0}); this one has stopped and touched nothing since"
+    )]
     Deposed(tidegate_types::CheckpointId),
     /// A task could not be made.
     #[error("the job can't be deployed: {0}")]
@@ -60,8 +62,4 @@ fn after(restarts: &u32) -> String {
         1 => " (after one restart)".to_owned(),
         n => format!(" (after {n} restarts)"),
     }
-}
-
-fn record(record: &FailureRecord) -> String {
-    format!("{record}. {}", record.remedy())
 }

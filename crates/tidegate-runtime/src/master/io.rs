@@ -3,6 +3,10 @@
 //! Three lanes, each strictly in order: decisions (with claims and savepoint copies), commits, clean-up. A slow
 //! clean-up never holds up a decision.
 
+// Every future here is run to its end by one thread (`Executor::block_on`), so a lane's lock may be held across it:
+// that is what makes the lane strictly ordered.
+#![allow(clippy::await_holding_lock)]
+
 use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -12,9 +16,9 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_protocol::coordinator::{CheckpointContent, Decision, DecisionOutcome, OperatorFinish, Verdict};
 use tidegate_storage::{
-    AbortCause, CheckpointMetadata, Decision as StoredDecision, DecisionObject, DeletePermit, Finished, InputMeta,
-    JobStore, Leadership, LineageId, Newest, Nonces, OperatorMeta, Outcome, Snapshot, StateFileName, StatsSummary,
-    StorageError, StoreDir, View, Writer, open_snapshot,
+    AbortCause, CheckpointMetadata, Decision as StoredDecision, DecisionObject, DeletePermit, Finished,
+    InputMeta, JobStore, Leadership, LineageId, Newest, Nonces, OperatorMeta, Outcome, Snapshot,
+    StateFileName, StatsSummary, StorageError, StoreDir, View, Writer, open_snapshot,
 };
 use tidegate_types::snapshot::{Section, SectionKind};
 use tidegate_types::{AttemptNumber, CheckpointId, EventTime, InputIndex, OperatorUid};
@@ -104,7 +108,10 @@ impl StoreWorker {
             executor: parts.executor,
             inline_total_bytes: parts.inline_total_bytes,
             savepoint_dir: parts.savepoint_dir,
-            decider: Mutex::new(Decider { leadership: None, nonces: parts.nonces }),
+            decider: Mutex::new(Decider {
+                leadership: None,
+                nonces: parts.nonces,
+            }),
             view: Mutex::new(None),
             permit: Mutex::new(None),
             committers: Mutex::new(HashMap::new()),
@@ -124,13 +131,28 @@ impl StoreWorker {
     /// Serves one request. Blocks; call it where that is allowed. `wall_ms` is now.
     pub fn perform(&self, request: IoRequest, wall_ms: EventTime) -> IoReply {
         match request {
-            IoRequest::Claim(choice) => IoReply::Claimed(self.executor.block_on(self.claim(choice)).map(Box::new)),
-            IoRequest::Settle { snapshot, attempt } => IoReply::Settled(self.settle(snapshot.as_deref(), attempt)),
-            IoRequest::Decide { id, decision, lineage } => {
-                let outcome = self.executor.block_on(self.decide(id, decision, lineage, wall_ms));
+            IoRequest::Claim(choice) => {
+                IoReply::Claimed(self.executor.block_on(self.claim(choice)).map(Box::new))
+            }
+            IoRequest::Settle { snapshot, attempt } => {
+                IoReply::Settled(self.settle(snapshot.as_deref(), attempt))
+            }
+            IoRequest::Decide {
+                id,
+                decision,
+                lineage,
+            } => {
+                let outcome = self
+                    .executor
+                    .block_on(self.decide(id, decision, lineage, wall_ms));
                 IoReply::Decided { id, outcome }
             }
-            IoRequest::CopySavepoint { id, order, content, lineage } => {
+            IoRequest::CopySavepoint {
+                id,
+                order,
+                content,
+                lineage,
+            } => {
                 let copied = self.copy_savepoint(id, order.target.as_deref(), &content, lineage, wall_ms);
                 let result = self.executor.block_on(copied).map_err(|e| chain_of(&*e));
                 IoReply::Copied { id, result }
@@ -144,8 +166,12 @@ impl StoreWorker {
                 });
                 IoReply::Committed { id, result }
             }
-            IoRequest::Sweep => IoReply::Swept { warnings: self.executor.block_on(self.sweep()) },
-            IoRequest::Close => IoReply::Closed(self.executor.block_on(self.close()).map_err(|e| chain_of(&e))),
+            IoRequest::Sweep => IoReply::Swept {
+                warnings: self.executor.block_on(self.sweep()),
+            },
+            IoRequest::Close => {
+                IoReply::Closed(self.executor.block_on(self.close()).map_err(|e| chain_of(&e)))
+            }
         }
     }
 
@@ -177,7 +203,11 @@ impl StoreWorker {
                 }
             },
         };
-        let retained = object.as_ref().and_then(|o| o.complete()).map(|m| m.retained.clone()).unwrap_or_default();
+        let retained = object
+            .as_ref()
+            .and_then(|o| o.complete())
+            .map(|m| m.retained.clone())
+            .unwrap_or_default();
         let snapshot = match choice {
             RestoreChoice::Fresh => None,
             RestoreChoice::Latest => match object {
@@ -192,8 +222,13 @@ impl StoreWorker {
                 decision: StoredDecision::Complete(Box::new(snapshot.metadata().clone())),
             });
         }
-        let claimed =
-            ClaimedStore { epoch: leadership.epoch(), next_id: leadership.next_id(), newest, retained, snapshot };
+        let claimed = ClaimedStore {
+            epoch: leadership.epoch(),
+            next_id: leadership.next_id(),
+            newest,
+            retained,
+            snapshot,
+        };
         *lock(&self.view) = Some(leadership.view());
         *lock(&self.permit) = Some(claim.deletes);
         decider.leadership = Some(leadership);
@@ -212,9 +247,17 @@ impl StoreWorker {
                     .sections()
                     .filter(|s| s.head.kind == SectionKind::Committables)
                     .collect();
-                let payloads = self.executor.block_on(reader.read_sections(&sections)).map_err(|e| {
-                    (sections.first().map_or(OperatorUid::new(""), |s| s.head.uid.clone()), BoxError::from(e))
-                })?;
+                let payloads = self
+                    .executor
+                    .block_on(reader.read_sections(&sections))
+                    .map_err(|e| {
+                        (
+                            sections
+                                .first()
+                                .map_or(OperatorUid::new(""), |s| s.head.uid.clone()),
+                            BoxError::from(e),
+                        )
+                    })?;
                 by_sink(sections.iter().copied().zip(payloads))?
             }
         };
@@ -234,7 +277,9 @@ impl StoreWorker {
                 wall_ms: 0,
             };
             if let Some(mut committer) = (sink.committer)(cx).map_err(fail)? {
-                committer.settle(&listed.remove(uid).unwrap_or_default()).map_err(fail)?;
+                committer
+                    .settle(&listed.remove(uid).unwrap_or_default())
+                    .map_err(fail)?;
                 committers.insert(uid.clone(), committer);
             }
         }
@@ -243,7 +288,9 @@ impl StoreWorker {
 
     fn commit(&self, committables: &[Section]) -> Result<(), (OperatorUid, BoxError)> {
         let sections: Vec<&Section> = committables.iter().collect();
-        let Some(first) = sections.first() else { return Ok(()) };
+        let Some(first) = sections.first() else {
+            return Ok(());
+        };
         let reader = tidegate_storage::StateReader::new(self.store.dir().clone());
         let payloads = self
             .executor
@@ -269,7 +316,9 @@ impl StoreWorker {
         match self.try_decide(id, decision, lineage, wall_ms).await {
             Ok(outcome) => outcome,
             Err(error) if error.kind() == tidegate_storage::ErrorKind::Fenced => DecisionOutcome::Foreign,
-            Err(error) => DecisionOutcome::Failed { error: chain_of(&error) },
+            Err(error) => DecisionOutcome::Failed {
+                error: chain_of(&error),
+            },
         }
     }
 
@@ -293,7 +342,9 @@ impl StoreWorker {
                     epoch: leadership.epoch(),
                     nonce: nonces.draw(),
                 };
-                self.store.spill_inline(&name, self.inline_total_bytes, &mut metadata).await?;
+                self.store
+                    .spill_inline(&name, self.inline_total_bytes, &mut metadata)
+                    .await?;
                 StoredDecision::Complete(Box::new(metadata))
             }
             Decision::Aborted(record) => StoredDecision::Aborted(AbortCause::Failed {
@@ -327,24 +378,36 @@ impl StoreWorker {
         let Decider { leadership, nonces } = &mut *guard;
         let leadership = leadership.as_ref().expect("savepoints come after a claim");
         let mut metadata = self.metadata(content, lineage, wall_ms);
-        Ok(self.store.write_savepoint(leadership, id, &target, nonces.draw(), &mut metadata).await?)
+        Ok(self
+            .store
+            .write_savepoint(leadership, id, &target, nonces.draw(), &mut metadata)
+            .await?)
     }
 
     async fn sweep(&self) -> Vec<String> {
-        let Some(view) = lock(&self.view).clone() else { return Vec::new() };
+        let Some(view) = lock(&self.view).clone() else {
+            return Vec::new();
+        };
         let mut permit = lock(&self.permit);
-        let Some(permit) = permit.as_mut() else { return Vec::new() };
+        let Some(permit) = permit.as_mut() else {
+            return Vec::new();
+        };
         match self.store.sweep(permit, &view).await {
             Ok(report) => report.warnings.iter().map(ToString::to_string).collect(),
             Err(error) if error.kind() == tidegate_storage::ErrorKind::Fenced => Vec::new(),
-            Err(error) => vec![format!("the checkpoint directory could not be cleaned up: {}", chain_of(&error))],
+            Err(error) => vec![format!(
+                "the checkpoint directory could not be cleaned up: {}",
+                chain_of(&error)
+            )],
         }
     }
 
     async fn close(&self) -> Result<(), StorageError> {
         {
             let mut guard = lock(&self.decider);
-            let Some(leadership) = guard.leadership.as_mut() else { return Ok(()) };
+            let Some(leadership) = guard.leadership.as_mut() else {
+                return Ok(());
+            };
             self.store.close(leadership).await?;
             *lock(&self.view) = Some(leadership.view());
         }
@@ -353,7 +416,10 @@ impl StoreWorker {
     }
 
     fn metadata(&self, content: &CheckpointContent, lineage: u64, wall_ms: EventTime) -> CheckpointMetadata {
-        let stats = StatsSummary { subtasks: content.subtasks.len() as u32, ..content_stats(content) };
+        let stats = StatsSummary {
+            subtasks: content.subtasks.len() as u32,
+            ..content_stats(content)
+        };
         CheckpointMetadata {
             kind: content.kind,
             savepoint: content.savepoint.clone(),
@@ -362,7 +428,12 @@ impl StoreWorker {
             max_parallelism: self.graph.max_parallelism,
             operators: self.operators(content),
             subtasks: content.subtasks.clone(),
-            master: content.enumerators.iter().chain(&content.external).cloned().collect(),
+            master: content
+                .enumerators
+                .iter()
+                .chain(&content.external)
+                .cloned()
+                .collect(),
             retained: content.retained.clone(),
             lineage: LineageId(lineage),
             stats,
@@ -415,7 +486,10 @@ fn verdict(decision: &StoredDecision) -> Verdict {
 }
 
 fn content_stats(content: &CheckpointContent) -> StatsSummary {
-    let mut stats = StatsSummary { end_to_end: content.duration, ..StatsSummary::default() };
+    let mut stats = StatsSummary {
+        end_to_end: content.duration,
+        ..StatsSummary::default()
+    };
     for section in content.subtasks.iter().flat_map(|s| &s.sections) {
         let bytes = section.location.size_bytes();
         if matches!(section.head.kind, SectionKind::InFlight(_)) {
@@ -430,7 +504,9 @@ fn content_stats(content: &CheckpointContent) -> StatsSummary {
 
 type BySink = HashMap<OperatorUid, Vec<Bytes>>;
 
-fn by_sink<'a>(sections: impl Iterator<Item = (&'a Section, Bytes)>) -> Result<BySink, (OperatorUid, BoxError)> {
+fn by_sink<'a>(
+    sections: impl Iterator<Item = (&'a Section, Bytes)>,
+) -> Result<BySink, (OperatorUid, BoxError)> {
     let mut listed = BySink::new();
     for (section, payload) in sections {
         let uid = &section.head.uid;

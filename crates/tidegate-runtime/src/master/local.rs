@@ -94,7 +94,10 @@ impl Engine {
 
     /// The runtime that the store uses; a web server may run on it too.
     pub fn handle(&self) -> &tokio::runtime::Handle {
-        self.tokio.as_ref().expect("taken only when the engine is dropped").handle()
+        self.tokio
+            .as_ref()
+            .expect("taken only when the engine is dropped")
+            .handle()
     }
 
     /// Every job started here, the newest last, ended ones too.
@@ -123,7 +126,11 @@ impl Engine {
         trace: Option<TraceSink>,
     ) -> Result<Arc<RunningJob>, StartError> {
         let job = graph.job.clone();
-        let board = Arc::new(StatusBoard::new(first_status(&graph, &settings, self.clock.wall_ms())));
+        let board = Arc::new(StatusBoard::new(first_status(
+            &graph,
+            &settings,
+            self.clock.wall_ms(),
+        )));
         {
             let mut running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
             if running.contains_key(&job) {
@@ -133,7 +140,10 @@ impl Engine {
         }
         let started = self.try_run(graph, settings, trace, board);
         if started.is_err() {
-            self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+            self.running
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&job);
         }
         started
     }
@@ -196,8 +206,13 @@ impl Engine {
             held: Some(held),
             ended: None,
         };
-        std::thread::Builder::new().name("tidegate-master".into()).spawn(move || lead(master, env, &inbox))?;
-        self.boards.lock().unwrap_or_else(PoisonError::into_inner).push(running.clone());
+        std::thread::Builder::new()
+            .name("tidegate-master".into())
+            .spawn(move || lead(master, env, &inbox))?;
+        self.boards
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .push(running.clone());
         Ok(running)
     }
 }
@@ -219,26 +234,40 @@ pub type TraceSink = Arc<dyn Fn(&TraceEvent) + Send + Sync>;
 fn seed() -> u64 {
     use std::hash::{BuildHasher, Hasher};
     // The standard library's hasher keys are the operating system's randomness.
-    std::collections::hash_map::RandomState::new().build_hasher().finish()
+    std::collections::hash_map::RandomState::new()
+        .build_hasher()
+        .finish()
 }
 
 fn open_store(
     job: &JobId,
     settings: &Settings,
 ) -> Result<(tidegate_storage::JobStore, JobLock), tidegate_storage::StorageError> {
-    let location = settings.checkpoints.dir.as_deref().unwrap_or("memory:///checkpoints");
+    let location = settings
+        .checkpoints
+        .dir
+        .as_deref()
+        .unwrap_or("memory:///checkpoints");
     let store = CheckpointStore::open(location)?.job(job)?;
-    let holder = LockHolder { pid: std::process::id(), started: format!("job `{job}`") };
+    let holder = LockHolder {
+        pid: std::process::id(),
+        started: format!("job `{job}`"),
+    };
     let held = store.lock(&holder)?;
     Ok((store, held))
 }
 
 fn first_status(graph: &JobGraph, _: &Settings, now: EventTime) -> JobStatus {
-    let vertices = graph.chained.vertices.iter().enumerate().map(|(at, v)| VertexInfo {
-        name: graph.vertex_name(tidegate_types::VertexId(at as u32)),
-        uids: v.nodes.iter().map(|n| graph.node(*n).uid.to_string()).collect(),
-        parallelism: v.parallelism.0,
-    });
+    let vertices = graph
+        .chained
+        .vertices
+        .iter()
+        .enumerate()
+        .map(|(at, v)| VertexInfo {
+            name: graph.vertex_name(tidegate_types::VertexId(at as u32)),
+            uids: v.nodes.iter().map(|n| graph.node(*n).uid.to_string()).collect(),
+            parallelism: v.parallelism.0,
+        });
     JobStatus {
         job: graph.job.clone(),
         name: graph.name.to_string(),
@@ -303,12 +332,20 @@ impl RunningJob {
             RequestId(*next)
         };
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.answers.lock().unwrap_or_else(PoisonError::into_inner).insert(id, sender);
+        self.answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .insert(id, sender);
         if !self.tell(MasterEvent::Request(id, what)) {
-            self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&id);
+            self.answers
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .remove(&id);
         }
         async move {
-            let refused = || RequestFailure::Refused { reason: "the job has ended".to_owned() };
+            let refused = || RequestFailure::Refused {
+                reason: "the job has ended".to_owned(),
+            };
             receiver.await.unwrap_or_else(|_| Err(refused()))
         }
     }
@@ -319,7 +356,11 @@ impl RunningJob {
     }
 
     fn tell(&self, event: MasterEvent) -> bool {
-        self.events.lock().unwrap_or_else(PoisonError::into_inner).send(event).is_ok()
+        self.events
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .send(event)
+            .is_ok()
     }
 
     /// Resolves when the job has ended; any runtime will do.
@@ -368,7 +409,10 @@ struct LocalEnv {
 fn lead(mut master: JobMaster, mut env: LocalEnv, inbox: &Receiver<MasterEvent>) {
     master.on_event(&mut env, MasterEvent::Start);
     while !master.has_ended() {
-        let due = [master.next_timeout(), env.abandon_at].into_iter().flatten().min();
+        let due = [master.next_timeout(), env.abandon_at]
+            .into_iter()
+            .flatten()
+            .min();
         let event = match due {
             None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
             Some(at) => inbox.recv_timeout(at.since(env.now())),
@@ -401,7 +445,14 @@ fn lead(mut master: JobMaster, mut env: LocalEnv, inbox: &Receiver<MasterEvent>)
 
 /// Whether what others see of checkpoints may have changed.
 fn matters(event: &MasterEvent) -> bool {
-    !matches!(event, MasterEvent::FromTask(_, _, FromTask::RequestSplit { .. } | FromTask::SplitFinished { .. }))
+    !matches!(
+        event,
+        MasterEvent::FromTask(
+            _,
+            _,
+            FromTask::RequestSplit { .. } | FromTask::SplitFinished { .. }
+        )
+    )
 }
 
 impl LocalEnv {
@@ -436,7 +487,11 @@ impl LocalEnv {
         // The lock goes before anybody hears of the end: who waits for it may start the job again.
         self.held = None;
         let job = self.graph.job.clone();
-        self.engine.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&job);
+        self.engine
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&job);
         let ended = self.ended.take();
         self.result.send_replace(ended);
     }
@@ -459,7 +514,11 @@ impl LocalEnv {
             budget,
             task,
             outbox: Box::new(move |id| {
-                Box::new(ToMaster { events: events.clone(), id, attempt: attempt.number })
+                Box::new(ToMaster {
+                    events: events.clone(),
+                    id,
+                    attempt: attempt.number,
+                })
             }),
             restore,
         }
@@ -475,7 +534,9 @@ struct ToMaster {
 impl Outbox for ToMaster {
     fn send(&self, message: FromTask) {
         // A master that is gone needs nothing any more.
-        let _sent = self.events.send(MasterEvent::FromTask(self.id, self.attempt, message));
+        let _sent = self
+            .events
+            .send(MasterEvent::FromTask(self.id, self.attempt, message));
     }
 }
 
@@ -495,7 +556,11 @@ impl MasterEnv for LocalEnv {
     }
 
     fn request(&mut self, request: IoRequest) {
-        let (worker, events, clock) = (self.worker.clone(), self.events.clone(), self.engine.clock.clone());
+        let (worker, events, clock) = (
+            self.worker.clone(),
+            self.events.clone(),
+            self.engine.clock.clone(),
+        );
         self.engine.pool.spawn(Box::new(move || {
             let reply = worker.perform(request, clock.wall_ms());
             let _sent = events.send(MasterEvent::Io(reply));
@@ -515,7 +580,10 @@ impl MasterEnv for LocalEnv {
         let infos = deployment
             .tasks
             .iter()
-            .map(|t| SubtaskInfo { id: t.task.id(), metrics: t.metrics.clone() })
+            .map(|t| SubtaskInfo {
+                id: t.task.id(),
+                metrics: t.metrics.clone(),
+            })
             .collect();
         self.board.update(|status| {
             status.attempts += 1;
@@ -524,12 +592,24 @@ impl MasterEnv for LocalEnv {
         for mut deployed in deployment.tasks {
             let id = deployed.task.id();
             let revoke = std::mem::replace(&mut deployed.revoke, Box::new(|| {}));
-            self.tasks.insert(id, LocalTask { mailbox: deployed.mailbox.clone(), revoke, alive: true });
+            self.tasks.insert(
+                id,
+                LocalTask {
+                    mailbox: deployed.mailbox.clone(),
+                    revoke,
+                    alive: true,
+                },
+            );
             let events = self.events.clone();
             let done = move || {
                 let _sent = events.send(MasterEvent::TaskGone(id, attempt.number));
             };
-            threads::spawn(deployed, self.engine.clock.clone(), self.engine.ticker.clone(), done)?;
+            threads::spawn(
+                deployed,
+                self.engine.clock.clone(),
+                self.engine.ticker.clone(),
+                done,
+            )?;
         }
         Ok(deployment.finished)
     }
@@ -542,7 +622,11 @@ impl MasterEnv for LocalEnv {
     }
 
     fn answer(&mut self, request: RequestId, result: Answer) {
-        let waiting = self.answers.lock().unwrap_or_else(PoisonError::into_inner).remove(&request);
+        let waiting = self
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&request);
         if let Some(waiting) = waiting {
             let _heard = waiting.send(result);
         }
@@ -568,7 +652,8 @@ impl MasterEnv for LocalEnv {
                 // A target of its own: a program that tells of failures itself turns it off.
                 tracing::warn!(target: "tidegate_runtime::attempts", %job, subtask = at, %error, "the attempt failed");
                 let at = self.engine.clock.wall_ms();
-                self.board.update(|status| status.failed(JobFailure { at, subtask, error }));
+                self.board
+                    .update(|status| status.failed(JobFailure { at, subtask, error }));
             }
             Report::Trace(event) => {
                 if let Some(trace) = &self.trace {

@@ -14,8 +14,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_protocol::coordinator::{
-    Claim, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, History, Request, RequestFailure,
-    RequestId,
+    Claim, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, History, Request,
+    RequestFailure, RequestId,
 };
 use tidegate_protocol::message::{Envelope, FromTask};
 use tidegate_protocol::restart::Restarts;
@@ -147,7 +147,10 @@ impl JobMaster {
 
     /// What checkpoints came to so far.
     pub fn history(&self) -> Option<&History> {
-        self.coordinator.as_ref().map(Coordinator::history).or(self.history.as_ref())
+        self.coordinator
+            .as_ref()
+            .map(Coordinator::history)
+            .or(self.history.as_ref())
     }
 
     /// Whether the job has ended.
@@ -168,7 +171,10 @@ impl JobMaster {
         };
         let coordinator = self.coordinator.as_ref().and_then(Coordinator::next_timeout);
         let commit = self.commit_again.as_ref().map(|(at, ..)| *at);
-        [waiting, coordinator, commit, self.splits_again].into_iter().flatten().min()
+        [waiting, coordinator, commit, self.splits_again]
+            .into_iter()
+            .flatten()
+            .min()
     }
 
     /// Takes note of an event and does what follows.
@@ -206,7 +212,13 @@ impl JobMaster {
         env.request(IoRequest::Claim(choice));
     }
 
-    fn on_task(&mut self, env: &mut dyn MasterEnv, subtask: SubtaskId, attempt: AttemptNumber, message: FromTask) {
+    fn on_task(
+        &mut self,
+        env: &mut dyn MasterEnv,
+        subtask: SubtaskId,
+        attempt: AttemptNumber,
+        message: FromTask,
+    ) {
         if attempt != self.attempt.number {
             return;
         }
@@ -223,13 +235,19 @@ impl JobMaster {
             FromTask::Failed { error, retryable } => {
                 let text = error.clone();
                 let restarts = self.restarts;
-                self.fail(env, Some(subtask), &text, retryable, JobError::Task { error, restarts });
+                self.fail(
+                    env,
+                    Some(subtask),
+                    &text,
+                    retryable,
+                    JobError::Task { error, restarts },
+                );
             }
-            message => self.to_coordinator(env, subtask, message),
+            message => self.hand_to_coordinator(env, subtask, message),
         }
     }
 
-    fn to_coordinator(&mut self, env: &mut dyn MasterEnv, subtask: SubtaskId, body: FromTask) {
+    fn hand_to_coordinator(&mut self, env: &mut dyn MasterEnv, subtask: SubtaskId, body: FromTask) {
         let envelope = Envelope {
             job: self.parts.graph.job.clone(),
             attempt: self.attempt.number,
@@ -266,7 +284,9 @@ impl JobMaster {
         if self.splits_again.is_some_and(|at| at <= now) {
             self.splits_again = None;
             match self.enumerators.ask_again() {
-                Ok(answers) => answers.into_iter().for_each(|(to, message)| env.send(to, message)),
+                Ok(answers) => answers
+                    .into_iter()
+                    .for_each(|(to, message)| env.send(to, message)),
                 Err(error) => self.fail(env, None, &chain_of(&error), true, error),
             }
             if self.enumerators.anybody_waits() {
@@ -280,7 +300,9 @@ impl JobMaster {
     fn tell(&mut self, env: &mut dyn MasterEnv, event: CoordinatorEvent) {
         let mut events = std::collections::VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
-            let Some(coordinator) = &mut self.coordinator else { return };
+            let Some(coordinator) = &mut self.coordinator else {
+                return;
+            };
             for action in coordinator.on_event(env.now(), event) {
                 self.carry_out(env, action, &mut events);
             }
@@ -310,17 +332,33 @@ impl JobMaster {
                     },
                 });
             }
-            CoordinatorAction::RestoreEnumerators { .. } => events.push_back(CoordinatorEvent::EnumeratorsRestored),
+            CoordinatorAction::RestoreEnumerators { .. } => {
+                events.push_back(CoordinatorEvent::EnumeratorsRestored)
+            }
             CoordinatorAction::ExternalPhase { id } => {
-                events.push_back(CoordinatorEvent::ExternalPhaseDone { id, sections: Vec::new() });
+                events.push_back(CoordinatorEvent::ExternalPhaseDone {
+                    id,
+                    sections: Vec::new(),
+                });
             }
             CoordinatorAction::CopySavepoint { id, order, content } => {
-                env.request(IoRequest::CopySavepoint { id, order, content, lineage });
+                env.request(IoRequest::CopySavepoint {
+                    id,
+                    order,
+                    content,
+                    lineage,
+                });
             }
             CoordinatorAction::WriteDecision { id, decision } => {
-                env.request(IoRequest::Decide { id, decision, lineage });
+                env.request(IoRequest::Decide {
+                    id,
+                    decision,
+                    lineage,
+                });
             }
-            CoordinatorAction::Commit { id, committables } => env.request(IoRequest::Commit { id, committables }),
+            CoordinatorAction::Commit { id, committables } => {
+                env.request(IoRequest::Commit { id, committables })
+            }
             CoordinatorAction::Retire { .. }
             | CoordinatorAction::DeleteFiles { .. }
             | CoordinatorAction::DiscardSavepoint { .. }
@@ -340,7 +378,9 @@ impl JobMaster {
                 let error = JobError::Checkpoints(record);
                 self.fail(env, None, &chain_of(&error), true, error);
             }
-            CoordinatorAction::StepDown { id } => self.stop(env, After::End(Box::new(Err(JobError::Deposed(id))))),
+            CoordinatorAction::StepDown { id } => {
+                self.stop(env, After::End(Box::new(Err(JobError::Deposed(id)))))
+            }
             CoordinatorAction::Trace(event) => env.report(Report::Trace(event)),
         }
     }
@@ -354,5 +394,4 @@ impl JobMaster {
             env.request(IoRequest::Sweep);
         }
     }
-
 }

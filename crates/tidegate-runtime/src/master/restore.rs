@@ -22,7 +22,10 @@ pub struct RestoreChecks {
 }
 
 fn refuse(snapshot: &Snapshot, reason: String) -> JobError {
-    JobError::Restore { snapshot: snapshot.location().to_owned(), reason }
+    JobError::Restore {
+        snapshot: snapshot.location().to_owned(),
+        reason,
+    }
 }
 
 /// Checks the snapshot against the job and says what its tasks get back.
@@ -62,8 +65,11 @@ pub fn restore_plan(
         ));
     }
     check_operators(snapshot, graph)?;
-    let parallelism: HashMap<OperatorUid, Parallelism> =
-        metadata.operators.iter().map(|o| (o.uid.clone(), o.parallelism)).collect();
+    let parallelism: HashMap<OperatorUid, Parallelism> = metadata
+        .operators
+        .iter()
+        .map(|o| (o.uid.clone(), o.parallelism))
+        .collect();
     let reader = snapshot.reader();
     let executor = executor.clone();
     Ok(RestorePlan {
@@ -75,24 +81,23 @@ pub fn restore_plan(
 
 /// Everything that holds something must still have somebody to give it to.
 fn check_operators(snapshot: &Snapshot, graph: &JobGraph) -> Result<(), JobError> {
-    let known: BTreeMap<&OperatorUid, usize> =
-        graph.nodes.iter().map(|n| (&n.uid, n.inputs.len())).collect();
+    let known: BTreeMap<&OperatorUid, usize> = graph.nodes.iter().map(|n| (&n.uid, n.inputs.len())).collect();
     for subtask in snapshot.metadata().subtasks.iter().filter(|s| !s.finished) {
         for section in &subtask.sections {
             let head = &section.head;
             let inputs = known.get(&head.uid).copied();
             match (&head.kind, inputs) {
-                (SectionKind::InFlight(address), _) if head.records > 0 => {
-                    if inputs.is_none_or(|n| address.input.0 as usize >= n) {
-                        return Err(refuse(
-                            snapshot,
-                            format!(
-                                "{} records were in flight on input {} of operator `{}`, which the job doesn't have. \
-                                 Give the operator its old uid and inputs, or take a savepoint with the old program",
-                                head.records, address.input, head.uid
-                            ),
-                        ));
-                    }
+                (SectionKind::InFlight(address), _)
+                    if head.records > 0 && inputs.is_none_or(|n| address.input.0 as usize >= n) =>
+                {
+                    return Err(refuse(
+                        snapshot,
+                        format!(
+                            "{} records were in flight on input {} of operator `{}`, which the job doesn't have. \
+                             Give the operator its old uid and inputs, or take a savepoint with the old program",
+                            head.records, address.input, head.uid
+                        ),
+                    ));
                 }
                 (SectionKind::Watermarks | SectionKind::Generator | SectionKind::InFlight(_), _) => {}
                 (kind, None) if head.records > 0 => {

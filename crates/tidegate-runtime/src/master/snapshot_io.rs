@@ -96,10 +96,23 @@ impl SnapshotIo for StoreIo {
 
 impl Work {
     fn run(self, job: WriteJob) {
-        let WriteJob { subtask, parts, finished, stats, cancelled, reply, .. } = job;
-        let failed = |detail: String| WriteFailed { detail, files: Vec::new() };
+        let WriteJob {
+            subtask,
+            parts,
+            finished,
+            stats,
+            cancelled,
+            reply,
+            ..
+        } = job;
+        let failed = |detail: String| WriteFailed {
+            detail,
+            files: Vec::new(),
+        };
         if cancelled.load(Ordering::Acquire) {
-            return reply(Err(failed("the checkpoint was given up before it was written".into())));
+            return reply(Err(failed(
+                "the checkpoint was given up before it was written".into(),
+            )));
         }
         // User code encodes here: what it panics on fails the snapshot, not the pool.
         let encoded = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| encode(parts)));
@@ -111,12 +124,20 @@ impl Work {
             }
         };
         let stats = measure(stats, &sections);
-        let write =
-            self.store.write_state_file(&self.name, Place::Checkpoint, self.inline_threshold_bytes, sections);
+        let write = self.store.write_state_file(
+            &self.name,
+            Place::Checkpoint,
+            self.inline_threshold_bytes,
+            sections,
+        );
         reply(match self.executor.block_on(write) {
             Ok(written) => Ok(Box::new(Written {
                 files: written.path().map(str::to_owned).into_iter().collect(),
-                snapshot: SubtaskSnapshot { subtask, sections: written.sections, finished },
+                snapshot: SubtaskSnapshot {
+                    subtask,
+                    sections: written.sections,
+                    finished,
+                },
                 stats,
             })),
             Err(error) => Err(failed(chain_of(&error))),

@@ -36,7 +36,10 @@ pub enum JobState {
 impl JobState {
     /// Whether nothing changes any more.
     pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Canceled | Self::Failed | Self::Finished | Self::Suspended)
+        matches!(
+            self,
+            Self::Canceled | Self::Failed | Self::Finished | Self::Suspended
+        )
     }
 }
 
@@ -123,7 +126,9 @@ pub struct StatusBoard {
 impl StatusBoard {
     /// A board with a first status.
     pub fn new(status: JobStatus) -> Self {
-        Self { status: Mutex::new(status) }
+        Self {
+            status: Mutex::new(status),
+        }
     }
 
     /// The status as it is now.

@@ -15,9 +15,7 @@ use crate::error::{BoxError, OpError};
 use super::core::{Callbacks, Core};
 use super::key::KeySelector;
 use super::keyed::Ahead;
-use super::process::{
-    FunctionContext, InitializeContext, ProcessContext, SnapshotContext, Timer, TimerKind,
-};
+use super::process::{FunctionContext, InitializeContext, ProcessContext, SnapshotContext, Timer, TimerKind};
 
 /// Like [`ProcessFunction`](super::ProcessFunction), over two streams with the same kind of key.
 pub trait CoProcessFunction<K: Key, A, B, O>: Send + 'static {
@@ -151,7 +149,13 @@ impl<K: Key, A: Record, B: Record, O, F: CoProcessFunction<K, A, B, O>> KeyedCoP
 /// The loop over one input; the two differ in selector and call alone.
 macro_rules! consume {
     ($self:ident, $select:ident, $call:ident, $input:ident, $out:ident, $pass:ident) => {{
-        let Self { function, $select, core, ahead, .. } = $self;
+        let Self {
+            function,
+            $select,
+            core,
+            ahead,
+            ..
+        } = $self;
         core.wall_ms = $pass.wall_ms();
         ahead.forget();
         loop {
@@ -173,8 +177,17 @@ macro_rules! consume {
             };
             let watermark = core.watermark_of(hash);
             let at = KeyContext::new(&key, hash, core.wall_ms);
-            let mut cx = ProcessContext { at, time, watermark, out: $out, timers: &mut core.timers };
-            function.0.$call(record, &mut cx).map_err(|e| OpError::user(&core.uid, e))?;
+            let mut cx = ProcessContext {
+                at,
+                time,
+                watermark,
+                out: $out,
+                timers: &mut core.timers,
+            };
+            function
+                .0
+                .$call(record, &mut cx)
+                .map_err(|e| OpError::user(&core.uid, e))?;
             $pass.spend();
         }
     }};
@@ -192,20 +205,41 @@ where
         self.core.open(&mut self.function, cx)
     }
 
-    fn process1(&mut self, input: &mut Cursor<A>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process1(
+        &mut self,
+        input: &mut Cursor<A>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         consume!(self, first, process_first, input, out, pass)
     }
 
-    fn process2(&mut self, input: &mut Cursor<B>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process2(
+        &mut self,
+        input: &mut Cursor<B>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         consume!(self, second, process_second, input, out, pass)
     }
 
-    fn on_watermark(&mut self, w: EventTime, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn on_watermark(
+        &mut self,
+        w: EventTime,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         self.core.on_watermark(&mut self.function, w, out, pass)
     }
 
-    fn on_time(&mut self, wall_ms: EventTime, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
-        self.core.fire(&mut self.function, TimerKind::ProcessingTime, wall_ms, out, pass)
+    fn on_time(
+        &mut self,
+        wall_ms: EventTime,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
+        self.core
+            .fire(&mut self.function, TimerKind::ProcessingTime, wall_ms, out, pass)
     }
 
     fn next_time(&self) -> Option<EventTime> {

@@ -51,11 +51,21 @@ where
     F: Fn(A) -> Ra + Send + Sync,
     G: Fn(B) -> Rb + Send + Sync,
 {
-    fn process1(&mut self, input: &mut Cursor<A>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process1(
+        &mut self,
+        input: &mut Cursor<A>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         Ok(run(&*self.first, input, out, pass))
     }
 
-    fn process2(&mut self, input: &mut Cursor<B>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process2(
+        &mut self,
+        input: &mut Cursor<B>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         Ok(run(&*self.second, input, out, pass))
     }
 }

@@ -4,7 +4,8 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use tidegate_state::{
-    Cut, DueTimer, Formats, KeyContext, OperatorSnapshot, Outcome as StateOutcome, Share, StateSet, StateSetup, States,
+    Cut, DueTimer, Formats, KeyContext, OperatorSnapshot, Outcome as StateOutcome, Share, StateSet,
+    StateSetup, States,
 };
 use tidegate_types::codec::Key;
 use tidegate_types::key_group::HashRange;
@@ -85,7 +86,11 @@ impl<K: Key> Core<K> {
         if self.floors.is_empty() {
             return self.watermark;
         }
-        let floor = self.floors.iter().find(|(range, _)| range.contains(hash)).map(|(_, w)| *w);
+        let floor = self
+            .floors
+            .iter()
+            .find(|(range, _)| range.contains(hash))
+            .map(|(_, w)| *w);
         floor.map_or(self.watermark, |f| f.max(self.watermark))
     }
 
@@ -114,11 +119,14 @@ impl<K: Key> Core<K> {
         self.floors = std::mem::take(&mut cx.watermark_floors);
         let mut initialize = InitializeContext::default();
         for section in cx.take(|k| *k == SectionKind::Raw) {
-            initialize.sections.push((section.subtask, section.head.name, section.bytes));
+            initialize
+                .sections
+                .push((section.subtask, section.head.name, section.bytes));
         }
         function.initialize(&mut initialize).map_err(|e| self.user(e))?;
         let named = cx.take(|k| *k == SectionKind::Named);
-        self.sources.restore(named.into_iter().map(|s| (s.head.name, s.subtask, s.bytes)));
+        self.sources
+            .restore(named.into_iter().map(|s| (s.head.name, s.subtask, s.bytes)));
         let function_cx = FunctionContext {
             uid: cx.uid.clone(),
             subtask: cx.subtask,
@@ -130,7 +138,11 @@ impl<K: Key> Core<K> {
         function.open(&function_cx).map_err(|e| self.user(e))
     }
 
-    fn restore<O, F: Callbacks<K, O>>(&mut self, function: &mut F, cx: &mut OpenContext) -> Result<(), OpError> {
+    fn restore<O, F: Callbacks<K, O>>(
+        &mut self,
+        function: &mut F,
+        cx: &mut OpenContext,
+    ) -> Result<(), OpError> {
         let sections = cx.take(|k| {
             matches!(
                 k,
@@ -147,16 +159,27 @@ impl<K: Key> Core<K> {
         for section in sections {
             if section.head.kind == SectionKind::Broadcast {
                 // Every old subtask wrote the same: one copy is enough.
-                let from = *broadcast.entry(section.head.name.clone()).or_insert(section.subtask);
+                let from = *broadcast
+                    .entry(section.head.name.clone())
+                    .or_insert(section.subtask);
                 if from != section.subtask {
                     continue;
                 }
             }
             let seen = before.entry(section.head.name.clone()).or_default();
-            let share = Share { before: *seen, subtask: cx.subtask.0, parallelism: cx.parallelism.0 };
+            let share = Share {
+                before: *seen,
+                subtask: cx.subtask.0,
+                parallelism: cx.parallelism.0,
+            };
             *seen += section.head.records;
-            set.restore(&section.head, &section.bytes, share, declare(function, &mut self.timers))
-                .map_err(|e| OpError::fatal(&cx.uid, format!("state `{}`", section.head.name), e))?;
+            set.restore(
+                &section.head,
+                &section.bytes,
+                share,
+                declare(function, &mut self.timers),
+            )
+            .map_err(|e| OpError::fatal(&cx.uid, format!("state `{}`", section.head.name), e))?;
         }
         Ok(())
     }
@@ -201,7 +224,9 @@ impl<K: Key> Core<K> {
             if out.is_full() {
                 return Ok(Flow::Full);
             }
-            let Some(due) = timers.pop_due(up_to) else { return Ok(Flow::Done) };
+            let Some(due) = timers.pop_due(up_to) else {
+                return Ok(Flow::Done);
+            };
             self.fire_one(function, &due, kind, out, pass)?;
         }
     }
@@ -217,8 +242,16 @@ impl<K: Key> Core<K> {
         let at = KeyContext::new(&due.key, due.hash, pass.wall_ms());
         let time = (kind == TimerKind::EventTime).then_some(due.time);
         let watermark = self.watermark_of(due.hash);
-        let mut cx = ProcessContext { at, time, watermark, out, timers: &mut self.timers };
-        function.on_timer(Timer { time: due.time, kind }, &mut cx).map_err(|e| OpError::user(&self.uid, e))?;
+        let mut cx = ProcessContext {
+            at,
+            time,
+            watermark,
+            out,
+            timers: &mut self.timers,
+        };
+        function
+            .on_timer(Timer { time: due.time, kind }, &mut cx)
+            .map_err(|e| OpError::user(&self.uid, e))?;
         pass.spend();
         Ok(())
     }
@@ -243,7 +276,9 @@ impl<K: Key> Core<K> {
             if out.is_full() {
                 break Flow::Full;
             }
-            let Some(due) = self.timers.event.pop_due(highest) else { break Flow::Done };
+            let Some(due) = self.timers.event.pop_due(highest) else {
+                break Flow::Done;
+            };
             if due.time <= self.watermark_of(due.hash) {
                 self.fire_one(function, &due, TimerKind::EventTime, out, pass)?;
             } else {
@@ -251,7 +286,9 @@ impl<K: Key> Core<K> {
             }
         };
         for due in &not_due {
-            self.timers.event.register(KeyContext::new(&due.key, due.hash, pass.wall_ms()), due.time);
+            self.timers
+                .event
+                .register(KeyContext::new(&due.key, due.hash, pass.wall_ms()), due.time);
         }
         Ok(flow)
     }
@@ -265,8 +302,17 @@ impl<K: Key> Core<K> {
         function: &mut F,
         parts: &mut CutParts,
     ) -> Result<(), OpError> {
-        let encoding = if parts.canonical { Encoding::Canonical } else { Encoding::Native };
-        let cut = Cut { id: parts.id, base: parts.base, encoding, now_ms: self.wall_ms };
+        let encoding = if parts.canonical {
+            Encoding::Canonical
+        } else {
+            Encoding::Native
+        };
+        let cut = Cut {
+            id: parts.id,
+            base: parts.base,
+            encoding,
+            now_ms: self.wall_ms,
+        };
         if parts.savepoint {
             self.savepoints.insert(parts.id);
         }
@@ -276,7 +322,10 @@ impl<K: Key> Core<K> {
         if let Some(set) = &mut self.set {
             set.cut(cut, declare(function, &mut self.timers));
         }
-        let mut cx = SnapshotContext { id: parts.id, sections: Vec::new() };
+        let mut cx = SnapshotContext {
+            id: parts.id,
+            sections: Vec::new(),
+        };
         function.snapshot(&mut cx).map_err(|e| self.user(e))?;
         for (name, bytes) in cx.sections {
             parts.parts.push(self.part(SectionKind::Raw, name, bytes));
@@ -307,16 +356,22 @@ impl<K: Key> Core<K> {
         may_go_on: &mut dyn FnMut() -> bool,
         parts: &mut Vec<SnapshotPart>,
     ) -> Result<Progress, OpError> {
-        let Some(set) = &mut self.set else { return Ok(Progress::Done) };
+        let Some(set) = &mut self.set else {
+            return Ok(Progress::Done);
+        };
         set.sweep(may_go_on, declare(function, &mut self.timers));
         // Cuts finish in order, and this call may have been for a later one.
         while let Some(snapshot) = set.take_finished(declare(function, &mut self.timers)) {
             self.finished.insert(snapshot.id(), snapshot);
         }
-        let Some(snapshot) = self.finished.remove(&id) else { return Ok(Progress::More) };
+        let Some(snapshot) = self.finished.remove(&id) else {
+            return Ok(Progress::More);
+        };
         let uid = self.uid.clone();
         parts.push(SnapshotPart::later(move || {
-            snapshot.into_sections().map_err(|e| OpError::fatal(&uid, "states", e))
+            snapshot
+                .into_sections()
+                .map_err(|e| OpError::fatal(&uid, "states", e))
         }));
         Ok(Progress::Done)
     }

@@ -30,7 +30,10 @@ pub(super) struct Ahead<K> {
 
 impl<K: Key> Ahead<K> {
     pub(super) fn new() -> Self {
-        Self { keys: VecDeque::new(), hashes: Vec::new() }
+        Self {
+            keys: VecDeque::new(),
+            hashes: Vec::new(),
+        }
     }
 
     /// What was looked up counts for one call only: the records may come back in another cursor.
@@ -55,14 +58,18 @@ impl<K: Key> Ahead<K> {
         self.hashes.clear();
         match input.hashes() {
             Some(known) => self.hashes.extend_from_slice(&known[..run.len()]),
-            None => select.hash(run, &mut self.hashes).map_err(|e| OpError::fatal(uid, "key", e))?,
+            None => select
+                .hash(run, &mut self.hashes)
+                .map_err(|e| OpError::fatal(uid, "key", e))?,
         }
         Ok(&self.hashes)
     }
 
     #[inline]
     pub(super) fn next(&mut self) -> Option<(K, u64)> {
-        let hash = self.hashes[self.hashes.len() - self.keys.len()..].first().copied();
+        let hash = self.hashes[self.hashes.len() - self.keys.len()..]
+            .first()
+            .copied();
         Some((self.keys.pop_front()?, hash?))
     }
 }
@@ -129,8 +136,19 @@ where
         self.core.open(&mut self.function, cx)
     }
 
-    fn process(&mut self, input: &mut Cursor<I>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
-        let Self { function, select, core, ahead, .. } = self;
+    fn process(
+        &mut self,
+        input: &mut Cursor<I>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
+        let Self {
+            function,
+            select,
+            core,
+            ahead,
+            ..
+        } = self;
         core.wall_ms = pass.wall_ms();
         ahead.forget();
         loop {
@@ -152,18 +170,38 @@ where
             };
             let watermark = core.watermark_of(hash);
             let at = KeyContext::new(&key, hash, core.wall_ms);
-            let mut cx = ProcessContext { at, time, watermark, out, timers: &mut core.timers };
-            function.0.process(record, &mut cx).map_err(|e| OpError::user(&core.uid, e))?;
+            let mut cx = ProcessContext {
+                at,
+                time,
+                watermark,
+                out,
+                timers: &mut core.timers,
+            };
+            function
+                .0
+                .process(record, &mut cx)
+                .map_err(|e| OpError::user(&core.uid, e))?;
             pass.spend();
         }
     }
 
-    fn on_watermark(&mut self, w: EventTime, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn on_watermark(
+        &mut self,
+        w: EventTime,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         self.core.on_watermark(&mut self.function, w, out, pass)
     }
 
-    fn on_time(&mut self, wall_ms: EventTime, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
-        self.core.fire(&mut self.function, TimerKind::ProcessingTime, wall_ms, out, pass)
+    fn on_time(
+        &mut self,
+        wall_ms: EventTime,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
+        self.core
+            .fire(&mut self.function, TimerKind::ProcessingTime, wall_ms, out, pass)
     }
 
     fn next_time(&self) -> Option<EventTime> {

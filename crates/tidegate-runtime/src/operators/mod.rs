@@ -22,9 +22,12 @@ pub use key::KeySelector;
 pub use keyed::KeyedProcessOp;
 pub use named::{GiveBack, RegisterError, SnapshotFence, SnapshotSources, TakeSnapshot};
 pub use process::{
-    FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SideTag, SnapshotContext, Timer, TimerKind,
+    FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SideTag, SnapshotContext, Timer,
+    TimerKind,
 };
-pub use sink::{AnyCommitter, AnySink, AnyWriter, Committer, Prepared, Sink, SinkContext, SinkWriter, erase_sink};
+pub use sink::{
+    AnyCommitter, AnySink, AnyWriter, Committer, Prepared, Sink, SinkContext, SinkWriter, erase_sink,
+};
 pub use sink_op::{SinkOp, read_committables};
 pub use stateless::{FilterOp, FlatMapOp, MapOp, OnError, TryMapOp};
 pub use timestamps::{TimestampsOp, WatermarkStrategy};

@@ -64,7 +64,9 @@ pub struct SnapshotSources {
 
 impl std::fmt::Debug for SnapshotSources {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_list().entries(self.registry.lock().sources.keys()).finish()
+        f.debug_list()
+            .entries(self.registry.lock().sources.keys())
+            .finish()
     }
 }
 
@@ -87,9 +89,14 @@ impl SnapshotSources {
             return Err(RegisterError::Duplicate(name));
         }
         if let Some(restored) = registry.restored.get(&name) {
-            restore(restored).map_err(|error| RegisterError::Restore { name: name.clone(), error })?;
+            restore(restored).map_err(|error| RegisterError::Restore {
+                name: name.clone(),
+                error,
+            })?;
         }
-        registry.sources.insert(name, (Box::new(snapshot), Box::new(restore)));
+        registry
+            .sources
+            .insert(name, (Box::new(snapshot), Box::new(restore)));
         Ok(())
     }
 
@@ -107,7 +114,9 @@ impl SnapshotSources {
         let _held = self.fence.hold();
         let name = {
             let registry = self.registry.lock();
-            (0u64..).map(|n| format!("{prefix}-{n}")).find(|n| !registry.sources.contains_key(n))
+            (0u64..)
+                .map(|n| format!("{prefix}-{n}"))
+                .find(|n| !registry.sources.contains_key(n))
         };
         let name = name.expect("there are more numbers than sources");
         self.register(name.clone(), snapshot, restore)?;
@@ -116,7 +125,12 @@ impl SnapshotSources {
 
     /// What a restored snapshot holds under a name, from all old subtasks, registered or not.
     pub fn restored(&self, name: &str) -> Vec<(SubtaskIndex, Bytes)> {
-        self.registry.lock().restored.get(name).cloned().unwrap_or_default()
+        self.registry
+            .lock()
+            .restored
+            .get(name)
+            .cloned()
+            .unwrap_or_default()
     }
 
     /// The fence that cuts take.
@@ -156,10 +170,17 @@ mod tests {
     #[test]
     fn names_are_unique_and_generated_ones_skip_those_in_use() {
         let sources = SnapshotSources::default();
-        sources.register("watermark-0", nothing, |_| Ok(())).expect("free");
+        sources
+            .register("watermark-0", nothing, |_| Ok(()))
+            .expect("free");
         let again = sources.register("watermark-0", nothing, |_| Ok(()));
         assert!(matches!(again, Err(RegisterError::Duplicate(name)) if name == "watermark-0"));
-        assert_eq!(sources.register_generated("watermark", nothing, |_| Ok(())).expect("free"), "watermark-1");
+        assert_eq!(
+            sources
+                .register_generated("watermark", nothing, |_| Ok(()))
+                .expect("free"),
+            "watermark-1"
+        );
     }
 
     #[test]
@@ -175,7 +196,13 @@ mod tests {
             })
             .expect("free");
         let values = rx.try_recv().expect("given at once");
-        assert_eq!(values, vec![(SubtaskIndex(0), Bytes::from("a")), (SubtaskIndex(1), Bytes::from("b"))]);
+        assert_eq!(
+            values,
+            vec![
+                (SubtaskIndex(0), Bytes::from("a")),
+                (SubtaskIndex(1), Bytes::from("b"))
+            ]
+        );
     }
 
     #[test]

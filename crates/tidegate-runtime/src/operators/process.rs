@@ -23,14 +23,22 @@ pub struct SideTag<S> {
 
 impl<S> Clone for SideTag<S> {
     fn clone(&self) -> Self {
-        Self { index: self.index, name: self.name.clone(), _record: PhantomData }
+        Self {
+            index: self.index,
+            name: self.name.clone(),
+            _record: PhantomData,
+        }
     }
 }
 
 impl<S> SideTag<S> {
     /// The side output with this index of its operator.
     pub fn new(index: usize, name: impl Into<Arc<str>>) -> Self {
-        Self { index, name: name.into(), _record: PhantomData }
+        Self {
+            index,
+            name: name.into(),
+            _record: PhantomData,
+        }
     }
 
     /// Which of the operator's side outputs.
@@ -160,7 +168,10 @@ pub struct InitializeContext {
 impl InitializeContext {
     /// Every section of this name, with the old subtask that wrote it.
     pub fn sections<'a>(&'a self, name: &'a str) -> impl Iterator<Item = (SubtaskIndex, &'a [u8])> {
-        self.sections.iter().filter(move |(_, n, _)| n == name).map(|(s, _, b)| (*s, &b[..]))
+        self.sections
+            .iter()
+            .filter(move |(_, n, _)| n == name)
+            .map(|(s, _, b)| (*s, &b[..]))
     }
 }
 
@@ -191,7 +202,10 @@ pub(crate) struct TimerPair<K: Key> {
 
 impl<K: Key> Default for TimerPair<K> {
     fn default() -> Self {
-        Self { event: Timers::default(), processing: Timers::default() }
+        Self {
+            event: Timers::default(),
+            processing: Timers::default(),
+        }
     }
 }
 

@@ -9,7 +9,9 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use tidegate_types::codec::{Record, canonical};
-use tidegate_types::{AttemptNumber, CheckpointId, EventTime, JobId, LeaderEpoch, OperatorUid, Parallelism, SubtaskIndex};
+use tidegate_types::{
+    AttemptNumber, CheckpointId, EventTime, JobId, LeaderEpoch, OperatorUid, Parallelism, SubtaskIndex,
+};
 
 use crate::error::BoxError;
 
@@ -160,7 +162,10 @@ pub trait AnyCommitter: Send {
 
 /// Hides what a sink commits.
 pub fn erase_sink<T: Send + 'static, S: Sink<T>>(sink: S) -> Arc<dyn AnySink<T>> {
-    Arc::new(Erased { sink, _record: PhantomData })
+    Arc::new(Erased {
+        sink,
+        _record: PhantomData,
+    })
 }
 
 struct Erased<T, S> {
@@ -178,7 +183,10 @@ impl<T: Send + 'static, S: Sink<T>> AnySink<T> for Erased<T, S> {
     }
 
     fn committer(&self, cx: SinkContext) -> Result<Option<Box<dyn AnyCommitter>>, BoxError> {
-        Ok(self.sink.committer(cx)?.map(|c| Box::new(ErasedCommitter(c)) as Box<dyn AnyCommitter>))
+        Ok(self
+            .sink
+            .committer(cx)?
+            .map(|c| Box::new(ErasedCommitter(c)) as Box<dyn AnyCommitter>))
     }
 }
 
@@ -188,7 +196,9 @@ impl<T: Send + 'static, C: Record> AnyWriter<T> for ErasedWriter<T, C> {
     }
 
     fn prepare(&mut self, id: CheckpointId) -> Result<Option<AnyPrepared>, BoxError> {
-        let Some(prepared) = self.0.prepare(id)? else { return Ok(None) };
+        let Some(prepared) = self.0.prepare(id)? else {
+            return Ok(None);
+        };
         Ok(Some(Box::new(move || {
             prepared()?
                 .iter()

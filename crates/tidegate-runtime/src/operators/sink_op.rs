@@ -37,7 +37,12 @@ pub struct SinkOp<T> {
 impl<T> SinkOp<T> {
     /// The operator for one subtask.
     pub fn new(sink: Arc<dyn AnySink<T>>, cx: SinkContext) -> Self {
-        Self { sink, cx, writer: None, prepared: BTreeMap::new() }
+        Self {
+            sink,
+            cx,
+            writer: None,
+            prepared: BTreeMap::new(),
+        }
     }
 
     fn user(&self, e: BoxError) -> OpError {
@@ -48,7 +53,10 @@ impl<T> SinkOp<T> {
 fn resolve(slot: &Shared) -> Result<Vec<Bytes>, String> {
     let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
     if let Slot::Waiting(_) = &*slot {
-        let taken = std::mem::replace(&mut *slot, Slot::Failed("the writer's preparation panicked".into()));
+        let taken = std::mem::replace(
+            &mut *slot,
+            Slot::Failed("the writer's preparation panicked".into()),
+        );
         if let Slot::Waiting(prepare) = taken {
             *slot = match prepare() {
                 Ok(committables) => Slot::Done(committables),
@@ -77,13 +85,23 @@ impl<T: Record> Operator<T, ()> for SinkOp<T> {
         _: &mut OutBatch<()>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        let Some(writer) = &mut self.writer else { return Ok(Flow::Done) };
+        let Some(writer) = &mut self.writer else {
+            return Ok(Flow::Done);
+        };
         while !pass.must_yield() {
-            let Some((record, time)) = input.next() else { return Ok(Flow::Done) };
-            writer.write(record, time).map_err(|e| OpError::user(&self.cx.uid, e))?;
+            let Some((record, time)) = input.next() else {
+                return Ok(Flow::Done);
+            };
+            writer
+                .write(record, time)
+                .map_err(|e| OpError::user(&self.cx.uid, e))?;
             pass.spend();
         }
-        Ok(if input.is_empty() { Flow::Done } else { Flow::Yielded })
+        Ok(if input.is_empty() {
+            Flow::Done
+        } else {
+            Flow::Yielded
+        })
     }
 
     fn on_watermark(
@@ -103,10 +121,15 @@ impl<T: Record> Operator<T, ()> for SinkOp<T> {
     }
 
     fn cut(&mut self, parts: &mut CutParts) -> Result<(), OpError> {
-        let Some(writer) = &mut self.writer else { return Ok(()) };
-        let prepared = writer.prepare(parts.id).map_err(|e| OpError::user(&self.cx.uid, e))?;
+        let Some(writer) = &mut self.writer else {
+            return Ok(());
+        };
+        let prepared = writer
+            .prepare(parts.id)
+            .map_err(|e| OpError::user(&self.cx.uid, e))?;
         if let Some(prepared) = prepared {
-            self.prepared.insert(parts.id, Arc::new(Mutex::new(Slot::Waiting(prepared))));
+            self.prepared
+                .insert(parts.id, Arc::new(Mutex::new(Slot::Waiting(prepared))));
         }
         if self.prepared.is_empty() {
             return Ok(());
@@ -129,7 +152,10 @@ impl<T: Record> Operator<T, ()> for SinkOp<T> {
                 shapes: Vec::new(),
                 records: all.len() as u64,
             };
-            Ok(vec![SectionBytes { head, bytes: bytes.into() }])
+            Ok(vec![SectionBytes {
+                head,
+                bytes: bytes.into(),
+            }])
         }));
         Ok(())
     }

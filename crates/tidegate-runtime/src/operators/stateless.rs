@@ -30,7 +30,10 @@ pub struct MapOp<F> {
 impl<F> MapOp<F> {
     /// An operator that applies `f`.
     pub fn new(f: Arc<F>) -> Self {
-        Self { f, strider: Strider::default() }
+        Self {
+            f,
+            strider: Strider::default(),
+        }
     }
 }
 
@@ -65,9 +68,15 @@ where
     O: Send,
     F: Fn(I) -> O + Send + Sync,
 {
-    fn process(&mut self, input: &mut Cursor<I>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process(
+        &mut self,
+        input: &mut Cursor<I>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         let f = self.f.clone();
-        strides!(self.strider, input, out, pass, |value, time| out.push(f(value), time))
+        strides!(self.strider, input, out, pass, |value, time| out
+            .push(f(value), time))
     }
 }
 
@@ -80,7 +89,10 @@ pub struct FilterOp<F> {
 impl<F> FilterOp<F> {
     /// An operator that keeps what `f` says yes to.
     pub fn new(f: Arc<F>) -> Self {
-        Self { f, strider: Strider::default() }
+        Self {
+            f,
+            strider: Strider::default(),
+        }
     }
 }
 
@@ -89,7 +101,12 @@ where
     T: Send,
     F: Fn(&T) -> bool + Send + Sync,
 {
-    fn process(&mut self, input: &mut Cursor<T>, out: &mut OutBatch<T>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process(
+        &mut self,
+        input: &mut Cursor<T>,
+        out: &mut OutBatch<T>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         let f = self.f.clone();
         strides!(self.strider, input, out, pass, |value, time| if f(&value) {
             out.push(value, time);
@@ -108,7 +125,12 @@ pub struct TryMapOp<F> {
 impl<F> TryMapOp<F> {
     /// An operator that applies `f` and treats its errors so.
     pub fn new(f: Arc<F>, uid: OperatorUid, on_error: OnError) -> Self {
-        Self { f, strider: Strider::default(), uid, on_error }
+        Self {
+            f,
+            strider: Strider::default(),
+            uid,
+            on_error,
+        }
     }
 }
 
@@ -119,7 +141,12 @@ where
     E: Into<BoxError>,
     F: Fn(I) -> Result<O, E> + Send + Sync,
 {
-    fn process(&mut self, input: &mut Cursor<I>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process(
+        &mut self,
+        input: &mut Cursor<I>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         let f = self.f.clone();
         match self.on_error {
             OnError::Fail => strides!(self.strider, input, out, pass, |value, time| {
@@ -146,7 +173,12 @@ pub struct FlatMapOp<F, It> {
 impl<F, It> FlatMapOp<F, It> {
     /// An operator that puts out what `f`'s iterators yield.
     pub fn new(f: Arc<F>, uid: OperatorUid) -> Self {
-        Self { f, uid, current: None, _items: PhantomData }
+        Self {
+            f,
+            uid,
+            current: None,
+            _items: PhantomData,
+        }
     }
 }
 
@@ -163,7 +195,12 @@ where
         Ok(())
     }
 
-    fn process(&mut self, input: &mut Cursor<I>, out: &mut OutBatch<O>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process(
+        &mut self,
+        input: &mut Cursor<I>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         loop {
             if let Some((items, time)) = &mut self.current {
                 loop {
@@ -190,7 +227,11 @@ where
         }
     }
 
-    fn finish_record(&mut self, out: &mut OutBatch<O>, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
+    fn finish_record(
+        &mut self,
+        out: &mut OutBatch<O>,
+        may_go_on: &mut dyn FnMut() -> bool,
+    ) -> Result<bool, OpError> {
         // Asking the clock for every item would cost more than most items.
         const ITEMS_AT_ONCE: usize = 64;
         while let Some((items, time)) = &mut self.current {

@@ -24,7 +24,11 @@ pub struct WatermarkStrategy {
 impl WatermarkStrategy {
     /// Records come at most `bound` out of order.
     pub fn bounded_out_of_orderness(bound: Duration) -> Self {
-        Self { out_of_orderness: bound, idle_after: None, interval: Duration::from_millis(200) }
+        Self {
+            out_of_orderness: bound,
+            idle_after: None,
+            interval: Duration::from_millis(200),
+        }
     }
 
     /// Event times never fall.
@@ -35,7 +39,10 @@ impl WatermarkStrategy {
     /// Counts the stream as idle after so long without a record.
     #[must_use]
     pub fn with_idleness(self, after: Duration) -> Self {
-        Self { idle_after: Some(after), ..self }
+        Self {
+            idle_after: Some(after),
+            ..self
+        }
     }
 
     /// Sends watermarks this often.
@@ -79,7 +86,9 @@ impl<F> TimestampsOp<F> {
         if self.highest == MIN_WATERMARK {
             return MIN_WATERMARK;
         }
-        self.highest.saturating_sub(millis(self.strategy.out_of_orderness)).saturating_sub(1)
+        self.highest
+            .saturating_sub(millis(self.strategy.out_of_orderness))
+            .saturating_sub(1)
     }
 
     fn send<T>(&mut self, wall_ms: EventTime, out: &mut OutBatch<T>) {
@@ -108,7 +117,11 @@ where
         let mut least: Option<EventTime> = None;
         for section in sections {
             let bytes: [u8; 8] = section.bytes[..].try_into().map_err(|_| {
-                OpError::fatal(&cx.uid, "watermark generator", "its restored state is not 8 bytes")
+                OpError::fatal(
+                    &cx.uid,
+                    "watermark generator",
+                    "its restored state is not 8 bytes",
+                )
             })?;
             let highest = EventTime::from_le_bytes(bytes);
             least = Some(least.map_or(highest, |l| l.min(highest)));
@@ -117,7 +130,12 @@ where
         Ok(())
     }
 
-    fn process(&mut self, input: &mut Cursor<T>, out: &mut OutBatch<T>, pass: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn process(
+        &mut self,
+        input: &mut Cursor<T>,
+        out: &mut OutBatch<T>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         if self.idle && !input.is_empty() {
             self.idle = false;
             out.emit_status(Activity::Active);
@@ -153,7 +171,12 @@ where
         false
     }
 
-    fn on_watermark(&mut self, w: EventTime, out: &mut OutBatch<T>, _: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn on_watermark(
+        &mut self,
+        w: EventTime,
+        out: &mut OutBatch<T>,
+        _: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         // Watermarks from above mean another stream's times; only the last one, which ends the stream, counts.
         if w == MAX_WATERMARK {
             out.emit_watermark(w);
@@ -164,7 +187,12 @@ where
         Ok(Flow::Done)
     }
 
-    fn on_time(&mut self, wall_ms: EventTime, out: &mut OutBatch<T>, _: &mut Pass<'_>) -> Result<Flow, OpError> {
+    fn on_time(
+        &mut self,
+        wall_ms: EventTime,
+        out: &mut OutBatch<T>,
+        _: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
         if wall_ms >= self.next_send {
             self.send(wall_ms, out);
         }
@@ -180,7 +208,11 @@ where
 
     fn next_time(&self) -> Option<EventTime> {
         let send = (self.watermark() > self.sent).then_some(self.next_send);
-        let idle = self.strategy.idle_after.filter(|_| !self.idle).map(|a| self.last_record + millis(a));
+        let idle = self
+            .strategy
+            .idle_after
+            .filter(|_| !self.idle)
+            .map(|a| self.last_record + millis(a));
         send.into_iter().chain(idle).min()
     }
 
@@ -195,7 +227,9 @@ where
             records: 1,
         };
         let bytes = self.highest.to_le_bytes().to_vec().into();
-        parts.parts.push(SnapshotPart::ready(SectionBytes { head, bytes }));
+        parts
+            .parts
+            .push(SnapshotPart::ready(SectionBytes { head, bytes }));
         Ok(())
     }
 }

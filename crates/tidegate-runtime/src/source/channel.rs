@@ -64,7 +64,9 @@ pub struct ChannelSender<T> {
 
 impl<T> Clone for ChannelSender<T> {
     fn clone(&self) -> Self {
-        Self { shared: self.shared.clone() }
+        Self {
+            shared: self.shared.clone(),
+        }
     }
 }
 
@@ -89,7 +91,12 @@ impl<T: Record> ChannelSource<T> {
             changed: Condvar::new(),
             capacity: capacity.max(1),
         });
-        (ChannelSender { shared: shared.clone() }, Self { shared })
+        (
+            ChannelSender {
+                shared: shared.clone(),
+            },
+            Self { shared },
+        )
     }
 }
 
@@ -110,7 +117,10 @@ impl<T: Record> ChannelSender<T> {
     pub fn send_at(&self, id: u64, time: Option<EventTime>, record: T) -> Result<(), SendError> {
         let mut state = self.shared.state.lock();
         if id <= state.last_sent {
-            return Err(SendError::NotRising { id, last: state.last_sent });
+            return Err(SendError::NotRising {
+                id,
+                last: state.last_sent,
+            });
         }
         while state.items.len() >= self.shared.capacity && !state.closed {
             self.shared.changed.wait(&mut state);
@@ -182,8 +192,13 @@ impl<T: Record> Source for ChannelSource<T> {
     type Split = ChannelSplit;
     type Enumeration = bool;
 
-    fn enumerator(&self, restored: Option<bool>) -> Result<Box<dyn SplitEnumerator<ChannelSplit, bool>>, BoxError> {
-        Ok(Box::new(One { assigned: restored.unwrap_or(false) }))
+    fn enumerator(
+        &self,
+        restored: Option<bool>,
+    ) -> Result<Box<dyn SplitEnumerator<ChannelSplit, bool>>, BoxError> {
+        Ok(Box::new(One {
+            assigned: restored.unwrap_or(false),
+        }))
     }
 
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn SplitReader<T, ChannelSplit>>, BoxError> {
@@ -218,7 +233,9 @@ impl<T: Record> SplitReader<T, ChannelSplit> for ChannelReader<T> {
     }
 
     fn poll(&mut self, out: &mut OutBatch<T>, _: &mut PollContext<'_>) -> Result<Poll, BoxError> {
-        let Some(split) = &mut self.split else { return Ok(Poll::SplitsDone) };
+        let Some(split) = &mut self.split else {
+            return Ok(Poll::SplitsDone);
+        };
         let mut state = self.shared.state.lock();
         let from = state.items.partition_point(|i| i.id <= split.read_to);
         for item in state.items.range(from..).take(out.room()) {
@@ -246,7 +263,9 @@ impl<T: Record> SplitReader<T, ChannelSplit> for ChannelReader<T> {
     }
 
     fn completed(&mut self, id: CheckpointId) -> Result<(), BoxError> {
-        let Some(read_to) = self.at_checkpoint.get(&id).copied() else { return Ok(()) };
+        let Some(read_to) = self.at_checkpoint.get(&id).copied() else {
+            return Ok(());
+        };
         self.at_checkpoint.retain(|at, _| *at > id);
         let mut state = self.shared.state.lock();
         while state.items.front().is_some_and(|i| i.id <= read_to) {

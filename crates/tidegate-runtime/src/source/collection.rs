@@ -25,13 +25,19 @@ impl<T> CollectionSource<T> {
     /// All of `records`.
     pub fn new(records: Vec<T>) -> Self {
         let split = (records.len() as u64).div_ceil(16).clamp(1, SPLIT_RECORDS);
-        Self { records: Arc::new(records), split }
+        Self {
+            records: Arc::new(records),
+            split,
+        }
     }
 
     /// Gives each reader so many records at a time.
     #[must_use]
     pub fn with_split_size(self, records: u64) -> Self {
-        Self { split: records.max(1), ..self }
+        Self {
+            split: records.max(1),
+            ..self
+        }
     }
 }
 
@@ -67,8 +73,15 @@ pub(super) struct RangeEnumerator {
 
 impl RangeEnumerator {
     pub(super) fn new(restored: Option<RangeEnumeration>, end: Option<u64>, split: u64) -> Self {
-        let state = restored.unwrap_or(RangeEnumeration { next: 0, returned: Vec::new() });
-        Self { state, end, split: split.max(1) }
+        let state = restored.unwrap_or(RangeEnumeration {
+            next: 0,
+            returned: Vec::new(),
+        });
+        Self {
+            state,
+            end,
+            split: split.max(1),
+        }
     }
 }
 
@@ -104,11 +117,18 @@ impl<T: Record> Source for CollectionSource<T> {
         &self,
         restored: Option<RangeEnumeration>,
     ) -> Result<Box<dyn SplitEnumerator<RangeSplit, RangeEnumeration>>, BoxError> {
-        Ok(Box::new(RangeEnumerator::new(restored, Some(self.records.len() as u64), self.split)))
+        Ok(Box::new(RangeEnumerator::new(
+            restored,
+            Some(self.records.len() as u64),
+            self.split,
+        )))
     }
 
     fn reader(&self, _: ReaderContext) -> Result<Box<dyn SplitReader<T, RangeSplit>>, BoxError> {
-        Ok(Box::new(CollectionReader { records: self.records.clone(), splits: VecDeque::new() }))
+        Ok(Box::new(CollectionReader {
+            records: self.records.clone(),
+            splits: VecDeque::new(),
+        }))
     }
 }
 

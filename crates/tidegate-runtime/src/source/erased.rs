@@ -120,17 +120,26 @@ fn encode<T: Record>(value: &T) -> Result<Bytes, BoxError> {
 
 fn decode<T: Record>(what: &str, mut bytes: &[u8]) -> Result<T, BoxError> {
     let value = canonical::decode_from(&mut bytes).map_err(|e| format!("{what} can't be read: {e}"))?;
-    if bytes.is_empty() { Ok(value) } else { Err(format!("{what} has bytes left over").into()) }
+    if bytes.is_empty() {
+        Ok(value)
+    } else {
+        Err(format!("{what} has bytes left over").into())
+    }
 }
 
 impl<S: Source> AnySource<S::Out> for Erased<S> {
     fn enumerator(&self, restored: Option<&[u8]>) -> Result<Box<dyn AnyEnumerator>, BoxError> {
-        let state = restored.map(|b| decode("the split enumerator's state", b)).transpose()?;
+        let state = restored
+            .map(|b| decode("the split enumerator's state", b))
+            .transpose()?;
         Ok(Box::new(ErasedEnumerator(self.0.enumerator(state)?)))
     }
 
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn AnyReader<S::Out>>, BoxError> {
-        Ok(Box::new(ErasedReader { reader: self.0.reader(cx)?, _split: PhantomData }))
+        Ok(Box::new(ErasedReader {
+            reader: self.0.reader(cx)?,
+            _split: PhantomData,
+        }))
     }
 }
 
@@ -144,7 +153,10 @@ impl<S: Split, E: Record> AnyEnumerator for ErasedEnumerator<S, E> {
     }
 
     fn add_back(&mut self, splits: &[Bytes]) -> Result<(), BoxError> {
-        let splits = splits.iter().map(|b| decode("a split", b)).collect::<Result<_, _>>()?;
+        let splits = splits
+            .iter()
+            .map(|b| decode("a split", b))
+            .collect::<Result<_, _>>()?;
         self.0.add_back(splits);
         Ok(())
     }

@@ -22,9 +22,12 @@ const MAX_BURST: Duration = Duration::from_millis(100);
 /// Records look up at the clock and the urgent flag this often.
 const STRIDE: usize = 64;
 
+/// Makes the records from one number up to another, appended.
+type MakeRun<T> = Arc<dyn Fn(u64, &mut Vec<T>, u64) + Send + Sync>;
+
 /// Emits `make(0)`, `make(1)`, … spread over its readers, with an end or without, at full speed or a rate.
 pub struct GeneratorSource<T> {
-    make: Arc<dyn Fn(u64, &mut Vec<T>, u64) + Send + Sync>,
+    make: MakeRun<T>,
     count: Option<u64>,
     per_second: Option<f64>,
 }
@@ -34,19 +37,29 @@ impl<T: Record> GeneratorSource<T> {
     pub fn new(make: impl Fn(u64) -> T + Send + Sync + 'static) -> Self {
         // A run at a time, so that the closure is inlined into a loop.
         let make = move |from: u64, into: &mut Vec<T>, to: u64| into.extend((from..to).map(&make));
-        Self { make: Arc::new(make), count: None, per_second: None }
+        Self {
+            make: Arc::new(make),
+            count: None,
+            per_second: None,
+        }
     }
 
     /// Ends after so many records.
     #[must_use]
     pub fn count(self, records: u64) -> Self {
-        Self { count: Some(records), ..self }
+        Self {
+            count: Some(records),
+            ..self
+        }
     }
 
     /// Emits so many records per second over all readers. Not finite or not above zero means full speed.
     #[must_use]
     pub fn rate(self, per_second: f64) -> Self {
-        Self { per_second: (per_second.is_finite() && per_second > 0.0).then_some(per_second), ..self }
+        Self {
+            per_second: (per_second.is_finite() && per_second > 0.0).then_some(per_second),
+            ..self
+        }
     }
 }
 
@@ -59,12 +72,16 @@ impl<T: Record> Source for GeneratorSource<T> {
         &self,
         restored: Option<RangeEnumeration>,
     ) -> Result<Box<dyn SplitEnumerator<RangeSplit, RangeEnumeration>>, BoxError> {
-        let split = self.count.map_or(SPLIT_RECORDS, |n| n.div_ceil(128).clamp(1, SPLIT_RECORDS));
+        let split = self
+            .count
+            .map_or(SPLIT_RECORDS, |n| n.div_ceil(128).clamp(1, SPLIT_RECORDS));
         Ok(Box::new(RangeEnumerator::new(restored, self.count, split)))
     }
 
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn SplitReader<T, RangeSplit>>, BoxError> {
-        let pace = self.per_second.map(|rate| Pace::new(rate / f64::from(cx.parallelism.0.max(1))));
+        let pace = self
+            .per_second
+            .map(|rate| Pace::new(rate / f64::from(cx.parallelism.0.max(1))));
         Ok(Box::new(GeneratorReader {
             make: self.make.clone(),
             splits: VecDeque::new(),
@@ -83,7 +100,10 @@ struct Pace {
 
 impl Pace {
     fn new(per_second: f64) -> Self {
-        Self { per_record: Duration::from_secs_f64(1.0 / per_second.max(1e-6)), next: None }
+        Self {
+            per_record: Duration::from_secs_f64(1.0 / per_second.max(1e-6)),
+            next: None,
+        }
     }
 
     /// How many records may be emitted now, or when the next may.
@@ -104,7 +124,7 @@ impl Pace {
 }
 
 struct GeneratorReader<T> {
-    make: Arc<dyn Fn(u64, &mut Vec<T>, u64) + Send + Sync>,
+    make: MakeRun<T>,
     splits: VecDeque<RangeSplit>,
     run: Vec<T>,
     pace: Option<Pace>,

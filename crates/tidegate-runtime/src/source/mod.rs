@@ -21,10 +21,10 @@ use crate::error::BoxError;
 use crate::signal::TaskSignal;
 
 pub use channel::{ChannelSender, ChannelSource, ChannelSplit, SendError};
-pub use push::{CheckpointGuard, PushSource, PushSplit, SourceContext, Stopped};
 pub use collection::{CollectionSource, RangeEnumeration, RangeSplit};
-pub use generator::GeneratorSource;
 pub use erased::{AnyEnumerator, AnyReader, AnySource, Assignment, erase};
+pub use generator::GeneratorSource;
+pub use push::{CheckpointGuard, PushSource, PushSplit, SourceContext, Stopped};
 
 /// A part of a source that one reader reads: a file's byte range, a partition. It carries its own position.
 pub trait Split: Record {

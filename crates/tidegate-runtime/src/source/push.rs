@@ -52,19 +52,29 @@ pub struct PushSource<T> {
 impl<T: Record> PushSource<T> {
     /// Calls `run` once, on a thread of its own; the stream ends when it returns.
     pub fn new(run: impl Fn(&SourceContext<T>) -> Result<(), BoxError> + Send + Sync + 'static) -> Self {
-        Self { run: Arc::new(run), instances: 1, max_staged: MAX_STAGED }
+        Self {
+            run: Arc::new(run),
+            instances: 1,
+            max_staged: MAX_STAGED,
+        }
     }
 
     /// Calls `run` so many times at once, spread over the source's subtasks.
     #[must_use]
     pub fn instances(self, instances: u32) -> Self {
-        Self { instances: instances.max(1), ..self }
+        Self {
+            instances: instances.max(1),
+            ..self
+        }
     }
 
     /// Records staged under the lock before they are published although it is held.
     #[must_use]
     pub fn max_staged(self, records: usize) -> Self {
-        Self { max_staged: records.max(1), ..self }
+        Self {
+            max_staged: records.max(1),
+            ..self
+        }
     }
 }
 
@@ -119,7 +129,10 @@ impl<T: Record> Source for PushSource<T> {
         &self,
         restored: Option<u32>,
     ) -> Result<Box<dyn SplitEnumerator<PushSplit<T>, u32>>, BoxError> {
-        Ok(Box::new(Instances { next: restored.unwrap_or(0), count: self.instances }))
+        Ok(Box::new(Instances {
+            next: restored.unwrap_or(0),
+            count: self.instances,
+        }))
     }
 
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn SplitReader<T, PushSplit<T>>>, BoxError> {
@@ -195,7 +208,9 @@ impl<T> Shared<T> {
     fn unlock(&self) {
         let mut queue = self.queue.lock();
         let me = Owner::Producer(std::thread::current().id());
-        let Some((owner, depth)) = &mut queue.held.owner else { return };
+        let Some((owner, depth)) = &mut queue.held.owner else {
+            return;
+        };
         debug_assert_eq!(*owner, me, "only the holder lets go");
         *depth -= 1;
         if *depth == 0 {
@@ -345,7 +360,10 @@ impl<T: Record> SplitReader<T, PushSplit<T>> for PushReader<T> {
     fn add_split(&mut self, split: PushSplit<T>) -> Result<(), BoxError> {
         let sources = SnapshotSources::default();
         sources.restore(
-            split.named.into_iter().flat_map(|(name, values)| values.into_iter().map(move |(s, b)| (name.clone(), s, b))),
+            split
+                .named
+                .into_iter()
+                .flat_map(|(name, values)| values.into_iter().map(move |(s, b)| (name.clone(), s, b))),
         );
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue {
@@ -363,18 +381,22 @@ impl<T: Record> SplitReader<T, PushSplit<T>> for PushReader<T> {
             instance: split.instance,
         });
         let (run, theirs) = (self.run.clone(), shared.clone());
-        std::thread::Builder::new().name(format!("push-{}", split.instance)).spawn(move || {
-            let cx = SourceContext { shared: theirs.clone() };
-            let returned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&cx)));
-            let ended = match returned {
-                Ok(Ok(())) => Ok(()),
-                Ok(Err(e)) if e.downcast_ref::<Stopped>().is_some() => Ok(()),
-                Ok(Err(e)) => Err(chain_of(&*e)),
-                Err(panic) => Err(format!("user code panicked: {}", panic_text(&*panic))),
-            };
-            theirs.queue.lock().ended = Some(ended);
-            theirs.signal.wake();
-        })?;
+        std::thread::Builder::new()
+            .name(format!("push-{}", split.instance))
+            .spawn(move || {
+                let cx = SourceContext {
+                    shared: theirs.clone(),
+                };
+                let returned = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| run(&cx)));
+                let ended = match returned {
+                    Ok(Ok(())) => Ok(()),
+                    Ok(Err(e)) if e.downcast_ref::<Stopped>().is_some() => Ok(()),
+                    Ok(Err(e)) => Err(chain_of(&*e)),
+                    Err(panic) => Err(format!("user code panicked: {}", panic_text(&*panic))),
+                };
+                theirs.queue.lock().ended = Some(ended);
+                theirs.signal.wake();
+            })?;
         self.instances.push(shared);
         Ok(())
     }
@@ -386,12 +408,17 @@ impl<T: Record> SplitReader<T, PushSplit<T>> for PushReader<T> {
             let shared = self.instances[at].clone();
             let mut queue = shared.queue.lock();
             while !out.is_full() && !(cx.urgent)() {
-                let Some((record, time)) = queue.published.pop_front() else { break };
+                let Some((record, time)) = queue.published.pop_front() else {
+                    break;
+                };
                 out.push(record, time);
             }
             shared.changed.notify_all();
             left |= !queue.published.is_empty();
-            match (&queue.ended, queue.published.is_empty() && queue.staged.is_empty()) {
+            match (
+                &queue.ended,
+                queue.published.is_empty() && queue.staged.is_empty(),
+            ) {
                 (Some(Err(e)), _) => return Err(e.clone().into()),
                 (Some(Ok(())), true) => {
                     drop(queue);
@@ -441,7 +468,10 @@ impl<T: Record> SplitReader<T, PushSplit<T>> for PushReader<T> {
             Ok(PushSplit {
                 instance: shared.instance,
                 untaken: queue.published.iter().cloned().collect(),
-                named: named.into_iter().map(|(n, b)| (n, vec![(SubtaskIndex(shared.instance), b)])).collect(),
+                named: named
+                    .into_iter()
+                    .map(|(n, b)| (n, vec![(SubtaskIndex(shared.instance), b)]))
+                    .collect(),
             })
         };
         self.instances.iter().map(take).collect()

@@ -152,14 +152,19 @@ impl Task {
         if overtakes {
             forwarded = forwarded.to_unaligned();
         }
-        self.body.chain().control(Control::Barrier(&forwarded), clock.now());
+        self.body
+            .chain()
+            .control(Control::Barrier(&forwarded), clock.now());
         let mut parts = CutParts {
             id,
             base: forwarded.base,
             savepoint: forwarded.kind.is_savepoint(),
             canonical: matches!(
                 forwarded.kind,
-                CheckpointKind::Savepoint { format: SavepointFormat::Canonical, .. }
+                CheckpointKind::Savepoint {
+                    format: SavepointFormat::Canonical,
+                    ..
+                }
             ),
             capture_remainders: overtakes,
             parts: Vec::new(),
@@ -189,7 +194,14 @@ impl Task {
             overtook: captures,
         };
         // One part for what the input side records, one for the sweep of the whole chain.
-        self.on_snapshot_event(clock.now(), SnapshotEvent::CutTaken { id, parts: 2, measured })?;
+        self.on_snapshot_event(
+            clock.now(),
+            SnapshotEvent::CutTaken {
+                id,
+                parts: 2,
+                measured,
+            },
+        )?;
         let until = clock.now() + self.settings.first_sweep;
         self.sweep(id, &mut || clock.now() < until)?;
         Ok(())
@@ -197,8 +209,12 @@ impl Task {
 
     /// Sweeps for a while what open cuts are owed. True if more is to be done.
     pub(super) fn sweep_some(&mut self) -> Result<bool, OpError> {
-        let ids: Vec<CheckpointId> =
-            self.open.iter().filter(|(_, o)| !o.sweeping.is_empty()).map(|(id, _)| *id).collect();
+        let ids: Vec<CheckpointId> = self
+            .open
+            .iter()
+            .filter(|(_, o)| !o.sweeping.is_empty())
+            .map(|(id, _)| *id)
+            .collect();
         let clock = self.clock.clone();
         let until = clock.now() + self.settings.first_sweep;
         let mut more = false;
@@ -209,7 +225,9 @@ impl Task {
     }
 
     fn sweep(&mut self, id: CheckpointId, within: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
-        let Some(open) = self.open.get_mut(&id) else { return Ok(false) };
+        let Some(open) = self.open.get_mut(&id) else {
+            return Ok(false);
+        };
         if open.sweeping.is_empty() {
             return Ok(false);
         }
@@ -247,7 +265,9 @@ impl Task {
     pub(super) fn start_write(&mut self, id: CheckpointId) {
         let savepoint = self.open.get(&id).and_then(OpenSnapshot::savepoint);
         let mailbox = self.mailbox();
-        let Some(open) = self.open.get_mut(&id) else { return };
+        let Some(open) = self.open.get_mut(&id) else {
+            return;
+        };
         let mut parts = std::mem::take(&mut open.parts);
         // What stood in the chain comes before what was queued behind it.
         parts.append(&mut open.captured);

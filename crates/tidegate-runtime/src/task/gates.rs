@@ -313,7 +313,12 @@ impl<A: Record, B: Record> TwoGateBody<A, B> {
     /// A chain behind two gates; the second one's channels are numbered after the first one's.
     pub fn new(first: GatePort<A>, mut second: GatePort<B>, head: Box<dyn TwoInputHead<A, B>>) -> Self {
         second.first_channel = first.origins.len() as u32;
-        Self { first, second, head, second_next: false }
+        Self {
+            first,
+            second,
+            head,
+            second_next: false,
+        }
     }
 }
 
@@ -352,7 +357,10 @@ impl<A: Record, B: Record> Body for TwoGateBody<A, B> {
 
     fn pass_limit(&self) -> usize {
         // An input that brings nothing never grows its capacity and must not hold the other one down.
-        self.first.reader.pass_limit().max(self.second.reader.pass_limit())
+        self.first
+            .reader
+            .pass_limit()
+            .max(self.second.reader.pass_limit())
     }
 
     fn take(&mut self, pass: &mut Pass<'_>) -> Result<BodyTaken, OpError> {

@@ -32,7 +32,7 @@ impl Mail {
                 | ToTask::Resume { .. }
                 | ToTask::Stop { .. }
                 | ToTask::Cancel
-                | ToTask::Reoffer { .. },
+                | ToTask::Reoffer,
             )
             | Self::Written { .. } => true,
             Self::Master(
@@ -42,7 +42,10 @@ impl Mail {
     }
 
     fn assigns(&self) -> bool {
-        matches!(self, Self::Master(ToTask::AssignSplits { .. } | ToTask::NoMoreSplits { .. }))
+        matches!(
+            self,
+            Self::Master(ToTask::AssignSplits { .. } | ToTask::NoMoreSplits { .. })
+        )
     }
 }
 
@@ -61,7 +64,10 @@ pub struct Mailbox {
 impl Mailbox {
     /// An empty mailbox of the task with this signal.
     pub fn new(signal: Arc<TaskSignal>) -> Self {
-        Self { lanes: Mutex::default(), signal }
+        Self {
+            lanes: Mutex::default(),
+            signal,
+        }
     }
 
     /// Puts a mail in and wakes the task; an urgent one interrupts it.
@@ -72,8 +78,9 @@ impl Mailbox {
             if urgent {
                 if matches!(mail, Mail::Master(ToTask::Trigger(_))) {
                     // Splits that were assigned before the trigger belong inside its cut.
-                    let (assigned, rest) =
-                        std::mem::take(&mut lanes.ordinary).into_iter().partition(Mail::assigns);
+                    let (assigned, rest) = std::mem::take(&mut lanes.ordinary)
+                        .into_iter()
+                        .partition(Mail::assigns);
                     lanes.ordinary = rest;
                     let mut assigned: VecDeque<Mail> = assigned;
                     lanes.urgent.append(&mut assigned);
@@ -83,12 +90,20 @@ impl Mailbox {
                 lanes.ordinary.push_back(mail);
             }
         }
-        if urgent { self.signal.interrupt() } else { self.signal.wake() }
+        if urgent {
+            self.signal.interrupt()
+        } else {
+            self.signal.wake()
+        }
     }
 
     /// The next urgent mail.
     pub fn next_urgent(&self) -> Option<Mail> {
-        self.lanes.lock().unwrap_or_else(PoisonError::into_inner).urgent.pop_front()
+        self.lanes
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .urgent
+            .pop_front()
     }
 
     /// The next mail, urgent ones first.

@@ -23,8 +23,14 @@ pub enum TaskStatus {
 }
 
 impl TaskStatus {
-    const ALL: [Self; 6] =
-        [Self::Initializing, Self::Running, Self::Ended, Self::Finished, Self::Failed, Self::Canceled];
+    const ALL: [Self; 6] = [
+        Self::Initializing,
+        Self::Running,
+        Self::Ended,
+        Self::Finished,
+        Self::Failed,
+        Self::Canceled,
+    ];
 }
 
 /// Counters of one task. Times are in nanoseconds.
@@ -99,7 +105,10 @@ impl Default for TaskMetrics {
 impl TaskMetrics {
     /// Adds to a counter that only the task writes: no read-modify-write needed.
     pub(crate) fn add(counter: &AtomicU64, by: u64) {
-        counter.store(counter.load(Ordering::Relaxed).wrapping_add(by), Ordering::Relaxed);
+        counter.store(
+            counter.load(Ordering::Relaxed).wrapping_add(by),
+            Ordering::Relaxed,
+        );
     }
 
     /// Takes note of records queued in the gates, and of how many they may hold.
@@ -121,7 +130,10 @@ impl TaskMetrics {
 
     /// Records queued in the gates, and how many they may hold.
     pub fn fill(&self) -> (u64, u64) {
-        (self.queued.load(Ordering::Relaxed), self.capacity.load(Ordering::Relaxed))
+        (
+            self.queued.load(Ordering::Relaxed),
+            self.capacity.load(Ordering::Relaxed),
+        )
     }
 
     /// The task begins to wait.
@@ -142,7 +154,11 @@ impl TaskMetrics {
     }
 
     fn wait_of(&self, waiting: u64) -> (&AtomicU64, u64) {
-        let counter = if waiting & 1 == 0 { &self.idle_ns } else { &self.backpressured_ns };
+        let counter = if waiting & 1 == 0 {
+            &self.idle_ns
+        } else {
+            &self.backpressured_ns
+        };
         (counter, waiting >> 1)
     }
 
@@ -165,8 +181,11 @@ impl TaskMetrics {
             }
             if waiting != 0 {
                 let elapsed = now.0.saturating_sub(waiting >> 1);
-                let of =
-                    if waiting & 1 == 0 { &mut totals.idle_ns } else { &mut totals.backpressured_ns };
+                let of = if waiting & 1 == 0 {
+                    &mut totals.idle_ns
+                } else {
+                    &mut totals.backpressured_ns
+                };
                 *of = of.saturating_add(elapsed);
             }
             break;

@@ -7,9 +7,7 @@ use tidegate_protocol::barrier::BarrierEvent;
 use tidegate_types::codec::canonical;
 use tidegate_types::snapshot::{Encoding, SectionBytes, SectionHead, SectionKind};
 use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
-use tidegate_types::{
-    ChannelIndex, CheckpointId, EdgeKind, EventTime, Generation, Nanos, OperatorUid,
-};
+use tidegate_types::{ChannelIndex, CheckpointId, EdgeKind, EventTime, Generation, Nanos, OperatorUid};
 
 use crate::chain::{
     Chain, Control, CutParts, Event, Flow, Node, NodeMeta, OpenContext, Outcome, Outlet, Pass, Progress,
@@ -87,12 +85,19 @@ impl<T: Send + 'static> SourceNode<T> {
         if pass.must_yield() || !self.outlet.make_room(pass) {
             return Ok(BodyTaken::Nothing(None));
         }
-        let Some(reader) = &mut self.reader else { return Ok(BodyTaken::Nothing(None)) };
+        let Some(reader) = &mut self.reader else {
+            return Ok(BodyTaken::Nothing(None));
+        };
         let before = self.outlet.out().len();
         let urgent = || pass.must_yield();
-        let mut cx = PollContext { wall_ms: pass.wall_ms(), now: pass.now(), urgent: &urgent };
-        let poll =
-            reader.poll(self.outlet.out(), &mut cx).map_err(|e| OpError::user(&self.meta.uid, e))?;
+        let mut cx = PollContext {
+            wall_ms: pass.wall_ms(),
+            now: pass.now(),
+            urgent: &urgent,
+        };
+        let poll = reader
+            .poll(self.outlet.out(), &mut cx)
+            .map_err(|e| OpError::user(&self.meta.uid, e))?;
         let read = self.outlet.out().len() - before;
         pass.spend_run(read);
         let put_out = !self.outlet.out().is_empty();
@@ -180,9 +185,15 @@ impl<T: Send + 'static> Node for SourceNode<T> {
 
     fn open(&mut self, mut cx: OpenContext) -> Result<(), OpError> {
         let uid = cx.uid.clone();
-        let reader_cx =
-            ReaderContext { subtask: cx.subtask, parallelism: cx.parallelism, signal: cx.signal.clone() };
-        let mut reader = self.source.reader(reader_cx).map_err(|e| OpError::user(&uid, e))?;
+        let reader_cx = ReaderContext {
+            subtask: cx.subtask,
+            parallelism: cx.parallelism,
+            signal: cx.signal.clone(),
+        };
+        let mut reader = self
+            .source
+            .reader(reader_cx)
+            .map_err(|e| OpError::user(&uid, e))?;
         let same = cx.old_parallelism == Some(cx.parallelism);
         let mut index = 0u32;
         for section in cx.take(|k| *k == SectionKind::Splits) {
@@ -197,7 +208,9 @@ impl<T: Send + 'static> Node for SourceNode<T> {
                 };
                 index += 1;
                 if mine {
-                    reader.add_split(&split).map_err(|e| OpError::fatal(&uid, "restored split", e))?;
+                    reader
+                        .add_split(&split)
+                        .map_err(|e| OpError::fatal(&uid, "restored split", e))?;
                 }
             }
         }
@@ -206,11 +219,15 @@ impl<T: Send + 'static> Node for SourceNode<T> {
     }
 
     fn cut(&mut self, parts: &mut CutParts) -> Result<(), OpError> {
-        let Some(reader) = &mut self.reader else { return Ok(()) };
+        let Some(reader) = &mut self.reader else {
+            return Ok(());
+        };
         let splits = if self.phase == Phase::Ended {
             Vec::new()
         } else {
-            reader.snapshot(parts.id).map_err(|e| OpError::user(&self.meta.uid, e))?
+            reader
+                .snapshot(parts.id)
+                .map_err(|e| OpError::user(&self.meta.uid, e))?
         };
         let mut bytes = Vec::new();
         canonical::encode_into(&splits, &mut bytes)
@@ -224,7 +241,10 @@ impl<T: Send + 'static> Node for SourceNode<T> {
             shapes: Vec::new(),
             records: splits.len() as u64,
         };
-        parts.parts.push(SnapshotPart::ready(SectionBytes { head, bytes: bytes.into() }));
+        parts.parts.push(SnapshotPart::ready(SectionBytes {
+            head,
+            bytes: bytes.into(),
+        }));
         Ok(())
     }
 
@@ -326,9 +346,13 @@ impl<T: Send + 'static> Body for SourceBody<T> {
 impl<T: Send + 'static> SourceControl for SourceNode<T> {
     fn assign(&mut self, splits: &[Bytes]) -> Result<(), OpError> {
         self.asked = false;
-        let Some(reader) = &mut self.reader else { return Ok(()) };
+        let Some(reader) = &mut self.reader else {
+            return Ok(());
+        };
         for split in splits {
-            reader.add_split(split).map_err(|e| OpError::user(&self.meta.uid, e))?;
+            reader
+                .add_split(split)
+                .map_err(|e| OpError::user(&self.meta.uid, e))?;
         }
         Ok(())
     }
@@ -351,7 +375,11 @@ impl<T: Send + 'static> SourceControl for SourceNode<T> {
         }
         let nothing_left = self.reader.as_mut().is_none_or(|r| r.stop());
         // A job that is being suspended emits nothing behind its snapshot; what is left is in there.
-        self.phase = if nothing_left || !drain { Phase::Ending(drain) } else { Phase::Stopping(drain) };
+        self.phase = if nothing_left || !drain {
+            Phase::Ending(drain)
+        } else {
+            Phase::Stopping(drain)
+        };
     }
 
     fn hold_for_cut(&mut self) -> bool {

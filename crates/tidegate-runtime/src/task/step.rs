@@ -195,7 +195,11 @@ impl Task {
 
     /// Opens every operator of the chain with its context, head first, and says that the task runs. A failure is
     /// reported like one in a step.
-    pub fn open(&mut self, context: &mut dyn FnMut(&OperatorUid) -> Result<OpenContext, OpError>, generation: Generation) {
+    pub fn open(
+        &mut self,
+        context: &mut dyn FnMut(&OperatorUid) -> Result<OpenContext, OpError>,
+        generation: Generation,
+    ) {
         self.body.set_generation(generation);
         let opened = self.body.chain().visit(&mut |node| {
             let cx = context(&node.meta().uid)?;
@@ -214,7 +218,10 @@ impl Task {
     pub fn fail(&mut self, error: &str, retryable: bool) {
         if self.over.is_none() {
             self.metrics.set_status(TaskStatus::Failed);
-            self.outbox.send(FromTask::Failed { error: error.to_owned(), retryable });
+            self.outbox.send(FromTask::Failed {
+                error: error.to_owned(),
+                retryable,
+            });
             self.over = Some(Step::Failed);
         }
     }
@@ -315,7 +322,10 @@ impl Task {
             self.body.on_busy(busy, records);
             TaskMetrics::add(&self.metrics.records_in, records);
         }
-        TaskMetrics::add(&self.metrics.busy_ns, u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX));
+        TaskMetrics::add(
+            &self.metrics.busy_ns,
+            u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX),
+        );
         Ok((flow, nothing_until))
     }
 
@@ -368,13 +378,19 @@ impl Task {
         let now = self.clock.now();
         let wall = self.clock.wall_ms();
         let (flush, timer) = self.body.chain().deadlines();
-        let timer = timer.filter(|_| self.paused.is_none()).map(|t| {
-            now + Duration::from_millis(u64::try_from(t.saturating_sub(wall)).unwrap_or(0))
-        });
+        let timer = timer
+            .filter(|_| self.paused.is_none())
+            .map(|t| now + Duration::from_millis(u64::try_from(t.saturating_sub(wall)).unwrap_or(0)));
         let timeouts = self.timeouts.iter().map(|(at, _)| *at);
         let overtakes = self.cuts.front().and_then(PendingCut::overtakes_at);
         let asks = self.ended.filter(|_| !self.may_finish).map(|at| at + ASK_AGAIN);
-        let least = timeouts.chain(flush).chain(timer).chain(asks).chain(overtakes).min().unwrap_or(Nanos::NEVER);
+        let least = timeouts
+            .chain(flush)
+            .chain(timer)
+            .chain(asks)
+            .chain(overtakes)
+            .min()
+            .unwrap_or(Nanos::NEVER);
         least.min(until).min(self.snapshots.next_tick())
     }
 
@@ -382,7 +398,6 @@ impl Task {
     pub fn interrupt_at(&mut self) -> Nanos {
         self.next_deadline(Nanos::NEVER)
     }
-
 }
 
 impl OpenSnapshot {

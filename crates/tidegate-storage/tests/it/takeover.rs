@@ -30,7 +30,7 @@ use tidegate_storage::*;
 use tidegate_types::*;
 
 use crate::common::*;
-use crate::torn::TornListing;
+use crate::torn::{Order, TornListing};
 
 /// What leaders tell the checker.
 #[derive(Default)]
@@ -344,16 +344,21 @@ fn new(store: &Arc<dyn ObjectStore>, told: &Shared, nonce: u64, script: &[Step])
     leader(store, |job| new_leader(job, nonce, told, script))
 }
 
-/// The same with listings that take a step for each entry.
-fn torn(store: &Arc<dyn ObjectStore>, told: &Shared, nonce: u64, script: &[Step]) -> Leader {
+/// A leader that `make` makes, over listings that take a step for each entry.
+fn torn(
+    store: &Arc<dyn ObjectStore>,
+    order: Order,
+    make: impl FnOnce(&Arc<dyn ObjectStore>) -> Leader,
+) -> Leader {
     let listed = Arc::new(AtomicU64::new(0));
     let slow: Arc<dyn ObjectStore> = Arc::new(TornListing {
         inner: store.clone(),
         listed: listed.clone(),
+        order,
     });
     Leader {
         listed: Some(listed),
-        ..new(&slow, told, nonce, script)
+        ..make(&slow)
     }
 }
 
@@ -373,15 +378,13 @@ fn an_old_leader_that_decides_and_sweeps_while_a_new_one_claims_and_does_the_sam
     assert!(states > 500, "{states} states");
 }
 
-/// The claimer's stale write may fall into the hole that the old leader's sweep leaves at 3.
+/// The claimer's stale write may fall into the hole that the old leader's sweep leaves at 4.
 #[test]
 fn a_claim_never_counts_in_a_hole() {
     let states = every_schedule(
         |store, told| {
-            vec![
-                old(store, told, &[Complete, Sweep, Complete, Sweep]),
-                new(store, told, 2, &[Complete]),
-            ]
+            let script = [Abort, Complete, Sweep, Complete];
+            vec![old(store, told, &script), new(store, told, 2, &[Complete])]
         },
         |_, _, _| {},
     );
@@ -389,15 +392,43 @@ fn a_claim_never_counts_in_a_hole() {
 }
 
 #[test]
+fn an_abort_that_is_newer_than_every_complete_one_leaves_no_hole() {
+    let states = every_schedule(
+        |store, told| {
+            vec![
+                old(store, told, &[Sweep, Abort, Sweep, Complete]),
+                new(store, told, 2, &[Complete]),
+            ]
+        },
+        |_, _, _| {},
+    );
+    assert!(states > 200, "{states} states");
+}
+
+#[test]
 fn a_listing_that_the_old_leader_overtakes_changes_nothing() {
     let states = every_schedule(
         |store, told| {
-            let script = [Complete, Sweep, Complete, Sweep];
-            vec![old(store, told, &script), torn(store, told, 2, &[Complete])]
+            let claimer = torn(store, Order::Downwards, |store| new(store, told, 2, &[Complete]));
+            vec![old(store, told, &[Complete, Sweep, Complete, Sweep]), claimer]
         },
         |_, _, _| {},
     );
     assert!(states > 5000, "{states} states");
+}
+
+#[test]
+fn a_sweep_that_the_new_leader_overtakes_deletes_nothing_of_it() {
+    let states = every_schedule(
+        |store, told| {
+            let sweeper = torn(store, Order::Upwards, |store| {
+                old(store, told, &[Complete, Sweep])
+            });
+            vec![sweeper, new(store, told, 2, &[Complete])]
+        },
+        |_, _, _| {},
+    );
+    assert!(states > 500, "{states} states");
 }
 
 #[test]

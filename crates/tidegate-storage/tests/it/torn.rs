@@ -1,8 +1,8 @@
-//! A store whose listings take time: entry by entry, from the last path to the first, each as it stands then.
+//! A store whose listings take time: entry by entry, each as it stands then.
 //!
 //! The worst that a listing may do: an object that stands all along is listed, one that comes or goes meanwhile may
-//! be or not. Downwards, because then a checkpoint that is completed at a place already passed is missed, and an older
-//! one that is deleted before its place is reached, too.
+//! be or not. Downwards a checkpoint is missed that is completed at a place already passed, and an older one that is
+//! deleted before its place is reached, too; upwards a claim is missed, and what its leader then writes is seen.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fmt;
@@ -22,6 +22,14 @@ pub struct TornListing {
     pub inner: Arc<dyn ObjectStore>,
     /// A digest of all entries that listings have given.
     pub listed: Arc<AtomicU64>,
+    pub order: Order,
+}
+
+/// In which order a listing goes through the paths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Order {
+    Upwards,
+    Downwards,
 }
 
 impl fmt::Display for TornListing {
@@ -46,26 +54,34 @@ async fn a_step() {
 impl ObjectStore for TornListing {
     fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
         let start = (self.inner.clone(), prefix.cloned(), None::<Path>);
-        let listed = self.listed.clone();
-        stream::try_unfold((start, listed), |((store, prefix, before), listed)| async move {
-            let all: Vec<_> = store.list(prefix.as_ref()).try_collect().await?;
-            let below = |meta: &ObjectMeta| before.as_ref().is_none_or(|before| meta.location < *before);
-            let next = all
-                .into_iter()
-                .filter(below)
-                .max_by(|a, b| a.location.cmp(&b.location));
-            let seen = (
-                listed.load(Relaxed),
-                next.as_ref().map(|meta| meta.location.to_string()),
-            );
-            let mut hasher = DefaultHasher::new();
-            seen.hash(&mut hasher);
-            listed.store(hasher.finish(), Relaxed);
-            let Some(next) = next else { return Ok(None) };
-            a_step().await;
-            let location = next.location.clone();
-            Ok(Some((next, ((store, prefix, Some(location)), listed))))
-        })
+        let (listed, order) = (self.listed.clone(), self.order);
+        stream::try_unfold(
+            (start, listed),
+            move |((store, prefix, last), listed)| async move {
+                let all: Vec<_> = store.list(prefix.as_ref()).try_collect().await?;
+                let ahead = |meta: &ObjectMeta| match (&last, order) {
+                    (None, _) => true,
+                    (Some(last), Order::Upwards) => meta.location > *last,
+                    (Some(last), Order::Downwards) => meta.location < *last,
+                };
+                let ahead = all.into_iter().filter(ahead);
+                let next = match order {
+                    Order::Upwards => ahead.min_by(|a, b| a.location.cmp(&b.location)),
+                    Order::Downwards => ahead.max_by(|a, b| a.location.cmp(&b.location)),
+                };
+                let seen = (
+                    listed.load(Relaxed),
+                    next.as_ref().map(|meta| meta.location.to_string()),
+                );
+                let mut hasher = DefaultHasher::new();
+                seen.hash(&mut hasher);
+                listed.store(hasher.finish(), Relaxed);
+                let Some(next) = next else { return Ok(None) };
+                a_step().await;
+                let location = next.location.clone();
+                Ok(Some((next, ((store, prefix, Some(location)), listed))))
+            },
+        )
         .boxed()
     }
 

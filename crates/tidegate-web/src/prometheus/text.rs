@@ -1,8 +1,8 @@
 //! Prometheus' text format, version 0.0.4.
 //!
 //! Owns: its rules. A family stands once, with its `HELP` and `TYPE`, and all its samples together; a sample's labels
-//! are unique in it; backslash, line feed and, in label values, the quote are escaped. Families are sorted by name, so that
-//! two answers can be compared.
+//! are unique in it; backslash, line feed and, in label values, the quote are escaped. Families are sorted by name, so
+//! that two answers can be compared.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;

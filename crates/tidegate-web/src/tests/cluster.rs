@@ -140,6 +140,7 @@ fn what_is_nowhere_is_said_in_json() {
         ("GET", "/nothing", StatusCode::NOT_FOUND),
         ("GET", "/v1/jobs/counts/nothing", StatusCode::NOT_FOUND),
         ("GET", "/jobs/unknown", StatusCode::NOT_FOUND),
+        ("GET", "/jobs/%FF", StatusCode::BAD_REQUEST),
         ("GET", "/jobs/counts/vertices/v2", StatusCode::NOT_FOUND),
         (
             "GET",

@@ -305,9 +305,13 @@ fn bodies_that_make_no_sense() {
         assert!(error.contains(says), "{error}");
     }
     let long = "x".repeat(70_000);
+    let (status, body) = app.json("POST", "/jobs/counts/stop", &long);
     assert_eq!(
-        app.send("POST", "/jobs/counts/stop", &long).0,
-        StatusCode::PAYLOAD_TOO_LARGE
+        (status, body),
+        (
+            StatusCode::PAYLOAD_TOO_LARGE,
+            json!({ "errors": ["Failed to buffer the request body: length limit exceeded"] })
+        )
     );
     assert_eq!(asked(&app), []);
 }

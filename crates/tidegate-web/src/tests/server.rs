@@ -138,8 +138,10 @@ fn a_server_does_not_keep_its_engine_and_either_may_go_first_inside_a_runtime() 
     runtime().block_on(async {
         let engine = Engine::start().unwrap();
         let address = Address::new("127.0.0.1", 0);
-        let (first, second) =
-            (Server::start(&engine, &address).unwrap(), Server::start(&engine, &address).unwrap());
+        let (first, second) = (
+            Server::start(&engine, &address).unwrap(),
+            Server::start(&engine, &address).unwrap(),
+        );
         drop(first);
         let kept = std::sync::Arc::downgrade(&engine);
         drop(engine);

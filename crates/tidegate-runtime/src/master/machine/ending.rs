@@ -22,7 +22,10 @@ impl JobMaster {
         if !matches!(self.phase, Phase::Running | Phase::Settling) {
             return;
         }
-        env.report(Report::Failure { subtask, error: text.to_owned() });
+        env.report(Report::Failure {
+            subtask,
+            error: text.to_owned(),
+        });
         let decision = retryable.then(|| self.parts.restart.on_failure(env.now()));
         let after = match decision {
             Some(RestartDecision::Restart { after }) => After::Restart(after),
@@ -60,7 +63,12 @@ impl JobMaster {
         self.after = Some(after);
         self.splits_again = None;
         env.cancel_tasks();
-        self.tell(env, CoordinatorEvent::Stop { discard_retained: deletes });
+        self.tell(
+            env,
+            CoordinatorEvent::Stop {
+                discard_retained: deletes,
+            },
+        );
     }
 
     /// What can go on without a further event.
@@ -68,7 +76,11 @@ impl JobMaster {
         match self.phase {
             Phase::Running => {
                 if self.coordinator.as_ref().is_some_and(Coordinator::is_finished) && self.alive.is_empty() {
-                    let outcome = if self.suspended { JobOutcome::Suspended } else { JobOutcome::Finished };
+                    let outcome = if self.suspended {
+                        JobOutcome::Suspended
+                    } else {
+                        JobOutcome::Finished
+                    };
                     self.end(env, Ok(outcome));
                 }
             }

@@ -28,7 +28,13 @@ impl JobMaster {
             IoReply::Settled(Ok(())) => self.start_attempt(env),
             IoReply::Settled(Err((uid, error))) => {
                 let reason = chain_of(&*error);
-                self.end(env, Err(JobError::Settle { uid: uid.to_string(), reason }));
+                self.end(
+                    env,
+                    Err(JobError::Settle {
+                        uid: uid.to_string(),
+                        reason,
+                    }),
+                );
             }
             IoReply::Decided { id, outcome } => {
                 self.tell(env, CoordinatorEvent::DecisionWritten { id, outcome });
@@ -36,11 +42,22 @@ impl JobMaster {
             IoReply::Copied { id, result: Ok(path) } => {
                 self.tell(env, CoordinatorEvent::SavepointCopied { id, path });
             }
-            IoReply::Copied { id, result: Err(error) } => {
+            IoReply::Copied {
+                id,
+                result: Err(error),
+            } => {
                 self.tell(env, CoordinatorEvent::SavepointCopyFailed { id, error });
             }
             IoReply::Committed { id, result: Ok(()) } => self.tell(env, CoordinatorEvent::Committed { id }),
-            IoReply::Committed { id, result: Err(CommitFailure { uid, error, committables }) } => {
+            IoReply::Committed {
+                id,
+                result:
+                    Err(CommitFailure {
+                        uid,
+                        error,
+                        committables,
+                    }),
+            } => {
                 env.report(Report::Warning(format!(
                     "sink `{uid}` could not commit checkpoint {id}: {error}. It is tried again"
                 )));
@@ -55,7 +72,9 @@ impl JobMaster {
             }
             IoReply::Closed(result) => {
                 if let Err(error) = result {
-                    env.report(Report::Warning(format!("the job's checkpoints could not be deleted: {error}")));
+                    env.report(Report::Warning(format!(
+                        "the job's checkpoints could not be deleted: {error}"
+                    )));
                 }
                 self.closing = false;
                 if self.phase == Phase::Closing {
@@ -71,7 +90,10 @@ impl JobMaster {
             && !self.cancelled
             && error.kind() == tidegate_storage::ErrorKind::Retry;
         if again && let RestartDecision::Restart { after } = self.parts.restart.on_failure(env.now()) {
-            env.report(Report::Failure { subtask: None, error: chain_of(&error) });
+            env.report(Report::Failure {
+                subtask: None,
+                error: chain_of(&error),
+            });
             self.restarts += 1;
             self.phase = Phase::Waiting(env.now() + after);
         } else {
@@ -115,19 +137,29 @@ impl JobMaster {
         };
         if let Some(snapshot) = &claimed.snapshot {
             let metadata = snapshot.metadata();
-            if metadata.operators.iter().all(|o| o.finished == tidegate_storage::Finished::Fully) {
+            if metadata
+                .operators
+                .iter()
+                .all(|o| o.finished == tidegate_storage::Finished::Fully)
+            {
                 let id = snapshot.id();
                 return self.end(env, Ok(JobOutcome::AlreadyFinished(id)));
             }
             let newest = claimed.newest.map(|(id, _)| id).filter(|_| first);
-            let checks = RestoreChecks { newest, new_lineage: self.parts.new_lineage };
+            let checks = RestoreChecks {
+                newest,
+                new_lineage: self.parts.new_lineage,
+            };
             if let Err(error) = restore_plan(snapshot, &self.parts.graph, checks, &self.parts.executor) {
                 return self.end(env, Err(error));
             }
         }
         self.snapshot.clone_from(&claimed.snapshot);
         self.phase = Phase::Settling;
-        env.request(IoRequest::Settle { snapshot: claimed.snapshot, attempt: self.attempt });
+        env.request(IoRequest::Settle {
+            snapshot: claimed.snapshot,
+            attempt: self.attempt,
+        });
     }
 
     /// Sinks agree with the snapshot: tasks may start.
@@ -144,7 +176,10 @@ impl JobMaster {
         let restore = match &self.snapshot {
             None => None,
             Some(snapshot) => {
-                let checks = RestoreChecks { newest: None, new_lineage: true };
+                let checks = RestoreChecks {
+                    newest: None,
+                    new_lineage: true,
+                };
                 match restore_plan(snapshot, &graph, checks, &self.parts.executor) {
                     Ok(plan) => Some(Arc::new(plan)),
                     Err(error) => return self.end(env, Err(error)),
@@ -160,7 +195,13 @@ impl JobMaster {
         };
         let settings = self.parts.checkpoints.clone();
         let history = self.history.take();
-        self.coordinator = Some(Coordinator::new(settings, plan, identity, StartMode::Deploy, history));
+        self.coordinator = Some(Coordinator::new(
+            settings,
+            plan,
+            identity,
+            StartMode::Deploy,
+            history,
+        ));
         self.phase = Phase::Running;
         env.report(Report::Attempt(self.attempt));
         env.report(Report::State(JobState::Running));
@@ -169,8 +210,15 @@ impl JobMaster {
             Ok(finished) => {
                 for (subtask, snapshot) in finished {
                     self.alive.remove(&subtask);
-                    self.to_coordinator(env, subtask, FromTask::Running);
-                    self.to_coordinator(env, subtask, FromTask::Finished { snapshot, newest_seen: CheckpointId(0) });
+                    self.hand_to_coordinator(env, subtask, FromTask::Running);
+                    self.hand_to_coordinator(
+                        env,
+                        subtask,
+                        FromTask::Finished {
+                            snapshot,
+                            newest_seen: CheckpointId(0),
+                        },
+                    );
                 }
             }
             Err(error) => {

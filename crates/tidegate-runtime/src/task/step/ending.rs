@@ -48,9 +48,14 @@ impl Task {
             sections: Vec::new(),
             finished: true,
         });
-        snapshot.sections.retain(|s| matches!(s.location, Location::Inline(_)));
+        snapshot
+            .sections
+            .retain(|s| matches!(s.location, Location::Inline(_)));
         self.metrics.set_status(TaskStatus::Finished);
-        self.outbox.send(FromTask::Finished { snapshot, newest_seen: self.newest_seen });
+        self.outbox.send(FromTask::Finished {
+            snapshot,
+            newest_seen: self.newest_seen,
+        });
         self.over = Some(Step::Finished);
         true
     }

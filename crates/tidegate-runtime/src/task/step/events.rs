@@ -45,7 +45,11 @@ impl Task {
         Ok(())
     }
 
-    pub(in crate::task) fn on_barrier_event(&mut self, now: Nanos, event: BarrierEvent) -> Result<(), OpError> {
+    pub(in crate::task) fn on_barrier_event(
+        &mut self,
+        now: Nanos,
+        event: BarrierEvent,
+    ) -> Result<(), OpError> {
         let mut actions = Vec::new();
         self.handler.on_event(now, event, &mut actions);
         for action in actions {
@@ -80,7 +84,11 @@ impl Task {
         Ok(())
     }
 
-    pub(in crate::task) fn on_snapshot_event(&mut self, now: Nanos, event: SnapshotEvent) -> Result<(), OpError> {
+    pub(in crate::task) fn on_snapshot_event(
+        &mut self,
+        now: Nanos,
+        event: SnapshotEvent,
+    ) -> Result<(), OpError> {
         let mut actions = Vec::new();
         self.snapshots.on_event(now, event, &mut actions);
         for action in actions {

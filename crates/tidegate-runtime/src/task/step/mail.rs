@@ -16,7 +16,9 @@ impl Task {
         for _ in 0..MAILS_PER_STEP {
             if !self.cuts.is_empty() && self.body.source().is_some() {
                 // What is assigned behind a trigger must not get into its cut.
-                let Some(mail) = self.mailbox.next_urgent() else { return Ok(()) };
+                let Some(mail) = self.mailbox.next_urgent() else {
+                    return Ok(());
+                };
                 self.on_mail(now, mail)?;
                 continue;
             }
@@ -39,7 +41,9 @@ impl Task {
 
     pub(super) fn on_mail(&mut self, now: Nanos, mail: Mail) -> Result<(), OpError> {
         match mail {
-            Mail::Written { id, result } => self.on_snapshot_event(now, SnapshotEvent::WriteDone { id, result }),
+            Mail::Written { id, result } => {
+                self.on_snapshot_event(now, SnapshotEvent::WriteDone { id, result })
+            }
             Mail::Master(message) => self.on_message(now, message),
         }
     }
@@ -74,7 +78,10 @@ impl Task {
             }
             ToTask::Reoffer => {
                 let held = self.held_splits.clone();
-                self.outbox.send(FromTask::StillRunning { newest_seen: self.newest_seen, held });
+                self.outbox.send(FromTask::StillRunning {
+                    newest_seen: self.newest_seen,
+                    held,
+                });
                 self.on_snapshot_event(now, SnapshotEvent::Reoffer)?;
                 if self.ended.is_some() && self.settings.awaits_last_checkpoint {
                     self.outbox.send(FromTask::AwaitingLastCheckpoint);
@@ -90,7 +97,11 @@ impl Task {
                     && *source.uid() == uid
                 {
                     source.assign(&splits)?;
-                    self.held_splits.push(HeldSplits { uid, after: self.last_cut, splits });
+                    self.held_splits.push(HeldSplits {
+                        uid,
+                        after: self.last_cut,
+                        splits,
+                    });
                 }
                 Ok(())
             }

@@ -1,7 +1,8 @@
 //! The job master's machine: attempts from claim to end.
 //!
 //! # Driving it
-//! Send [`MasterEvent::Start`] once, then everything that [`MasterEvent`] lists, with the [`MasterEnv`] that carries out
+//! Send [`MasterEvent::Start`] once, then everything that [`MasterEvent`] lists, with the [`MasterEnv`] that
+//! carries out
 //! effects. [`next_timeout`](JobMaster::next_timeout) says when to send [`MasterEvent::Timeout`]. The order of an
 //! attempt: claim → check the snapshot → settle sinks → clean up → enumerators → deploy → run. Nothing is
 //! settled, deleted or restored before the claim is durable.

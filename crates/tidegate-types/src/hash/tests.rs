@@ -185,7 +185,9 @@ proptest! {
 
     /// The spill into the streaming state is invisible, wherever it happens.
     #[test]
-    fn spilled_and_one_shot_agree(parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..90), 0..12)) {
+    fn spilled_and_one_shot_agree(
+        parts in proptest::collection::vec(proptest::collection::vec(any::<u8>(), 0..90), 0..12)
+    ) {
         let mut stream = Vec::from((parts.len() as u64).to_le_bytes());
         for part in &parts {
             stream.extend((part.len() as u64).to_le_bytes());

@@ -170,7 +170,9 @@ proptest! {
     }
 
     #[test]
-    fn order_in_maps_and_sets_is_no_difference(map in proptest::collection::hash_map(any::<u16>(), any::<Vec<u8>>(), 0..20)) {
+    fn order_in_maps_and_sets_is_no_difference(
+        map in proptest::collection::hash_map(any::<u16>(), any::<Vec<u8>>(), 0..20)
+    ) {
         let again: HashMap<u16, Vec<u8>> = map.clone().into_iter().collect();
         prop_assert_eq!(unordered(&encoded(&map)).unwrap(), unordered(&encoded(&again)).unwrap());
         let mut other = map.clone();

@@ -402,7 +402,11 @@ macro_rules! named_parts {
             type Ok = ();
             type Error = CodecError;
 
-            fn serialize_field<T: Serialize + ?Sized>(&mut self, name: &'static str, value: &T) -> Result<(), CodecError> {
+            fn serialize_field<T: Serialize + ?Sized>(
+                &mut self,
+                name: &'static str,
+                value: &T,
+            ) -> Result<(), CodecError> {
                 self.named(name, value)
             }
 

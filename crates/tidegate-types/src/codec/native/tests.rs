@@ -141,7 +141,8 @@ proptest! {
         bytes in proptest::collection::vec(any::<u8>(), 0..300),
     ) {
         prop_assert_eq!(decoded::<Order>(&encoded(&order)).unwrap(), order);
-        prop_assert_eq!(decoded::<(i8, i16, i32, i64, i128, u8, u16, u32, u64, u128)>(&encoded(&numbers)).unwrap(), numbers);
+        type Numbers = (i8, i16, i32, i64, i128, u8, u16, u32, u64, u128);
+        prop_assert_eq!(decoded::<Numbers>(&encoded(&numbers)).unwrap(), numbers);
         let (a, b) = decoded::<(f32, f64)>(&encoded(&floats)).unwrap();
         prop_assert_eq!((a.to_bits(), b.to_bits()), (floats.0.to_bits(), floats.1.to_bits()));
         prop_assert_eq!(&decoded::<(bool, char, Option<Option<u8>>, String)>(&encoded(&others)).unwrap(), &others);

@@ -117,7 +117,12 @@ proptest! {
 
     /// Markers of MessagePack's containers and lengths.
     #[test]
-    fn plausible_markers(bytes in proptest::collection::vec(prop_oneof![0x80..0x94u8, 0xa0..0xa5u8, 0xc0..0xe1u8, 0..3u8], 0..200)) {
+    fn plausible_markers(
+        bytes in proptest::collection::vec(
+            prop_oneof![0x80..0x94u8, 0xa0..0xa5u8, 0xc0..0xe1u8, 0..3u8],
+            0..200,
+        )
+    ) {
         read_as_everything(&bytes)?;
     }
 

@@ -7,6 +7,7 @@ use tidegate_protocol::coordinator::{
 };
 use tidegate_protocol::message::FromTask;
 use tidegate_protocol::restart::RestartDecision;
+use tidegate_storage::{Finished, Snapshot};
 use tidegate_types::{AttemptNumber, CheckpointId, Generation};
 
 use crate::error::chain_of;
@@ -150,7 +151,9 @@ impl JobMaster {
                 newest,
                 new_lineage: self.parts.new_lineage,
             };
-            if let Err(error) = restore_plan(snapshot, &self.parts.graph, checks, &self.parts.executor) {
+            if !is_finished(snapshot)
+                && let Err(error) = restore_plan(snapshot, &self.parts.graph, checks, &self.parts.executor)
+            {
                 return self.end(env, Err(error));
             }
         }
@@ -168,6 +171,11 @@ impl JobMaster {
             return self.end(env, Ok(JobOutcome::Canceled));
         }
         self.sweep(env);
+        if let Some(finished) = self.snapshot.as_deref().filter(|s| is_finished(s)) {
+            // Its sinks had to be settled all the same: the process may have died before it committed.
+            let id = finished.id();
+            return self.end(env, Ok(JobOutcome::AlreadyFinished(id)));
+        }
         let graph = self.parts.graph.clone();
         match Enumerators::make(&graph, self.snapshot.as_deref(), &self.parts.executor) {
             Ok(enumerators) => self.enumerators = enumerators,
@@ -227,4 +235,9 @@ impl JobMaster {
             }
         }
     }
+}
+
+/// Whether there is nothing left to run.
+fn is_finished(snapshot: &Snapshot) -> bool {
+    snapshot.metadata().operators.iter().all(|o| o.finished == Finished::Fully)
 }

@@ -283,7 +283,8 @@ impl JobStore {
                 report.checkpoints.push(id);
             }
         }
-        for path in self.delete_all(plan.files.clone(), report).await {
+        let files = files_without_decision(plan, &deleted);
+        for path in self.delete_all(files, report).await {
             report.files += 1;
             report.bytes += found.sizes.get(&path).copied().unwrap_or(0);
         }
@@ -428,6 +429,18 @@ fn remember(permit: &mut DeletePermit, view: &View, id: CheckpointId, object: De
             standing
         }
     }
+}
+
+/// The files that go: what a decision names that could not be deleted stays with it, so that nothing complete lacks
+/// a file.
+fn files_without_decision(plan: &Plan, deleted: &[String]) -> Vec<String> {
+    let stays: BTreeSet<_> =
+        plan.metadata.iter().filter(|id| !deleted.contains(&layout::metadata(**id))).collect();
+    let goes = |path: &&String| match layout::parse(path) {
+        Entry::State { dir, .. } => !stays.contains(&dir),
+        _ => stays.is_empty(),
+    };
+    plan.files.iter().filter(goes).cloned().collect()
 }
 
 fn not_deleted(path: String, error: &StorageError) -> Warning {

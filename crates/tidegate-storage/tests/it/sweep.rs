@@ -276,3 +276,22 @@ fn what_is_read_once_is_not_read_again() {
     sweep(&job, &mut claim);
     assert_eq!(faults.ops() - before, 1, "one listing");
 }
+
+/// What a decision names that could not be deleted stays with it.
+#[test]
+fn a_decision_that_stays_keeps_its_files() {
+    let store = memory();
+    let faults = FaultStore::new(store.clone(), |_| Fault::None);
+    let job = job_over(std::sync::Arc::new(faults.clone()));
+    let mut claim = block_on(job.claim(Nonce(1))).unwrap();
+    let first = block_on(complete_next(&job, &mut claim.leadership, &[]));
+    block_on(complete_next(&job, &mut claim.leadership, &[]));
+    let path = format!("chk-{first}/_metadata");
+    faults.set_plan(Script::new().on(OpKind::Delete, &path, 0, Fault::Before(Failure::Unavailable)).plan());
+    let report = sweep(&job, &mut claim);
+    assert_eq!((report.checkpoints.len(), report.files, report.warnings.len()), (0, 0, 1));
+    let older = job.snapshot(block_on(job.read_decision(first)).unwrap().unwrap()).unwrap();
+    assert_eq!(read_all(&older).unwrap(), [format!("state of {first}")]);
+    let report = sweep(&job, &mut claim);
+    assert_eq!((report.checkpoints, report.files), (vec![first], 1));
+}

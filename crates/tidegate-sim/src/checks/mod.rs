@@ -1,0 +1,6 @@
+//! What must hold, one property per file. Each checker has a test that shows it a faked violation.
+
+pub mod blocked;
+pub mod commits;
+pub mod output;
+pub mod store;

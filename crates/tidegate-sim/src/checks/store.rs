@@ -1,0 +1,108 @@
+//! Checker: manifests are complete, and after the last clean-up nothing stands that nobody names.
+//!
+//! Looks past all faults at the objects themselves.
+
+use std::sync::Arc;
+
+use object_store::ObjectStore;
+use object_store::path::Path;
+use tidegate_runtime::master::Executor;
+use tidegate_storage::verify::verify_at;
+use tidegate_storage::{CheckpointStore, ErrorKind, JobStore, Nonce, StoreDir, layout};
+use tidegate_types::JobId;
+
+fn dir(store: Arc<dyn ObjectStore>, job: &JobId) -> StoreDir {
+    let name = layout::job_dir_name(job).expect("the job's id was accepted");
+    StoreDir::new(store, Path::ROOT, None, "memory:///checked").child(&name)
+}
+
+/// A job's directory, seen past all faults.
+pub fn job_store(store: Arc<dyn ObjectStore>, job: &JobId) -> JobStore {
+    CheckpointStore::over(store, "memory:///checked")
+        .job(job)
+        .expect("the job's id was accepted")
+}
+
+/// Every file that a complete checkpoint names exists and is what was written.
+pub fn incomplete_manifests(store: Arc<dyn ObjectStore>, job: &JobId) -> Vec<String> {
+    match Executor::Inline.block_on(verify_at(dir(store, job))) {
+        Ok(report) => report
+            .problems
+            .iter()
+            .map(|p| format!("damaged checkpoint: {} {}", p.path, p.text))
+            .collect(),
+        // A job that never decided anything has no directory.
+        Err(error) if error.is_not_there() => Vec::new(),
+        Err(error) => vec![format!("the store can't be verified: {error}")],
+    }
+}
+
+/// Takes the job over once more and cleans up; what stands then and isn't named.
+pub fn orphans(store: Arc<dyn ObjectStore>, job: &JobId, nonce: Nonce) -> Vec<String> {
+    let jobs = job_store(store.clone(), job);
+    let cleaned = Executor::Inline.block_on(async {
+        let mut claim = jobs.claim(nonce).await?;
+        jobs.sweep(&mut claim.deletes, &claim.leadership.view()).await
+    });
+    if let Err(error) = cleaned {
+        let kind: ErrorKind = error.kind();
+        return vec![format!("the last clean-up failed ({kind:?}): {error}")];
+    }
+    match Executor::Inline.block_on(verify_at(dir(store, job))) {
+        Ok(report) => report
+            .orphans
+            .iter()
+            .map(|o| format!("orphan: {}", o.path))
+            .collect(),
+        Err(error) => vec![format!("the store can't be verified: {error}")],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use object_store::memory::InMemory;
+    use object_store::{ObjectStoreExt, PutPayload};
+    use tidegate_storage::{AbortCause, Decision};
+
+    use super::*;
+
+    fn put(store: &Arc<dyn ObjectStore>, path: &str, bytes: &'static [u8]) {
+        let path = Path::from(path);
+        Executor::Inline.block_on(store.put(&path, PutPayload::from_static(bytes))).unwrap();
+    }
+
+    fn decided() -> (Arc<dyn ObjectStore>, JobId) {
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let job = JobId::from("job");
+        let jobs = job_store(store.clone(), &job);
+        Executor::Inline.block_on(async {
+            let mut claim = jobs.claim(Nonce(1)).await.unwrap();
+            let id = claim.leadership.next_id();
+            let cause = AbortCause::Failed {
+                reason: "expired".into(),
+                detail: String::new(),
+            };
+            jobs.decide(&mut claim.leadership, id, Decision::Aborted(cause))
+                .await
+                .unwrap();
+        });
+        (store, job)
+    }
+
+    #[test]
+    fn a_damaged_decision_is_told() {
+        let (store, job) = decided();
+        assert_eq!(incomplete_manifests(store.clone(), &job), Vec::<String>::new());
+        put(&store, "job/chk-7/_metadata", b"nonsense");
+        assert_eq!(incomplete_manifests(store, &job).len(), 1);
+    }
+
+    #[test]
+    fn a_file_that_outlives_the_clean_up_is_told() {
+        let (store, job) = decided();
+        assert_eq!(orphans(store.clone(), &job, Nonce(2)), Vec::<String>::new());
+        // None of the engine's names: the clean-up leaves it alone.
+        put(&store, "job/chk-1/forgotten", b"x");
+        assert_eq!(orphans(store, &job, Nonce(3)), ["orphan: chk-1/forgotten"]);
+    }
+}

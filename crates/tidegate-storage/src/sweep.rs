@@ -434,8 +434,11 @@ fn remember(permit: &mut DeletePermit, view: &View, id: CheckpointId, object: De
 /// The files that go: what a decision names that could not be deleted stays with it, so that nothing complete lacks
 /// a file.
 fn files_without_decision(plan: &Plan, deleted: &[String]) -> Vec<String> {
-    let stays: BTreeSet<_> =
-        plan.metadata.iter().filter(|id| !deleted.contains(&layout::metadata(**id))).collect();
+    let stays: BTreeSet<_> = plan
+        .metadata
+        .iter()
+        .filter(|id| !deleted.contains(&layout::metadata(**id)))
+        .collect();
     let goes = |path: &&String| match layout::parse(path) {
         Entry::State { dir, .. } => !stays.contains(&dir),
         _ => stays.is_empty(),

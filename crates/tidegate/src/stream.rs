@@ -257,7 +257,7 @@ impl<T: Record> Stream<T> {
 
     /// A side output of the operator behind this stream. The function puts records there with the tag.
     ///
-    /// The tag must be made by [`side_tag`](Self::side_tag) of this very operator's factory: its number says which.
+    /// The tag's number says which of the operator's side outputs it is; each of them needs one of its own.
     pub fn side_output<S: Record>(&self, tag: &SideTag<S>) -> Stream<S> {
         self.drafts.with(|d| {
             for end in &self.ends {

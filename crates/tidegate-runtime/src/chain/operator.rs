@@ -22,7 +22,7 @@ use super::out::OutBatch;
 /// snapshot is `finish_record` (if suspended) → `prepare_snapshot` → `cut` → `sweep` until done → `decided`.
 ///
 /// Whatever consumes input looks at [`Pass::must_yield`] and [`OutBatch::is_full`]: before every record if it
-/// has state, timers or I/O, at least every [`Pass::stride`] records otherwise.
+/// has state, timers or I/O, at least every 64 records otherwise.
 pub trait Operator<I, O>: Send {
     /// Gets its place, and the state it had.
     ///

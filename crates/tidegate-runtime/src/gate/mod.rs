@@ -1,7 +1,7 @@
 //! The input gate: one FIFO queue per channel behind one mutex, between producers and one consuming task.
 //!
-//! Owns: queues, blocking, the announcement of barriers, overtaking and capture ([`reader`]), and the budget
-//! that says how many records a channel may hold ([`budget`]). Does not own: what a barrier means (that is
+//! Owns: queues, blocking, the announcement of barriers, overtaking and capture (`reader`), and the budget
+//! that says how many records a channel may hold (`budget`). Does not own: what a barrier means (that is
 //! `tidegate_protocol::barrier`) and what happens to records (that is the chain).
 //!
 //! What the lock guards: the queues, the ready list, the list of announcements. Under it nothing is encoded,

@@ -1,7 +1,7 @@
 //! The dataflow as a graph without types: what a job program builds, what a cluster deploys.
 //!
-//! Owns: operators and their edges ([`Operator`](OperatorNode)), how they are chained into vertices ([`chains`]), how
-//! the tasks of one attempt are wired and made ([`deploy`]), the plan for people ([`explain`]). Does not own: the
+//! Owns: operators and their edges ([`Operator`](OperatorNode)), how they are chained into vertices (`chains`), how
+//! the tasks of one attempt are wired and made (`deploy`), the plan for people (`explain`). Does not own: the
 //! typed API (the facade), running (drivers and the job master).
 //!
 //! Types come back at two places only: an operator's [`Make`] knows its input and output types, a stream's

@@ -94,7 +94,7 @@ pub struct JobStatus {
     pub restarts: u32,
     /// The last failure.
     pub last_failure: Option<String>,
-    /// The newest failures, the last one last; at most [`MAX_FAILURES`].
+    /// The newest failures, the last one last; at most 16.
     pub failures: VecDeque<JobFailure>,
     /// User code that didn't come back when it was cancelled, in threads.
     pub abandoned_threads: u32,

@@ -68,7 +68,9 @@ mod tests {
 
     fn put(store: &Arc<dyn ObjectStore>, path: &str, bytes: &'static [u8]) {
         let path = Path::from(path);
-        Executor::Inline.block_on(store.put(&path, PutPayload::from_static(bytes))).unwrap();
+        Executor::Inline
+            .block_on(store.put(&path, PutPayload::from_static(bytes)))
+            .unwrap();
     }
 
     fn decided() -> (Arc<dyn ObjectStore>, JobId) {

@@ -287,10 +287,19 @@ fn a_decision_that_stays_keeps_its_files() {
     let first = block_on(complete_next(&job, &mut claim.leadership, &[]));
     block_on(complete_next(&job, &mut claim.leadership, &[]));
     let path = format!("chk-{first}/_metadata");
-    faults.set_plan(Script::new().on(OpKind::Delete, &path, 0, Fault::Before(Failure::Unavailable)).plan());
+    faults.set_plan(
+        Script::new()
+            .on(OpKind::Delete, &path, 0, Fault::Before(Failure::Unavailable))
+            .plan(),
+    );
     let report = sweep(&job, &mut claim);
-    assert_eq!((report.checkpoints.len(), report.files, report.warnings.len()), (0, 0, 1));
-    let older = job.snapshot(block_on(job.read_decision(first)).unwrap().unwrap()).unwrap();
+    assert_eq!(
+        (report.checkpoints.len(), report.files, report.warnings.len()),
+        (0, 0, 1)
+    );
+    let older = job
+        .snapshot(block_on(job.read_decision(first)).unwrap().unwrap())
+        .unwrap();
     assert_eq!(read_all(&older).unwrap(), [format!("state of {first}")]);
     let report = sweep(&job, &mut claim);
     assert_eq!((report.checkpoints, report.files), (vec![first], 1));

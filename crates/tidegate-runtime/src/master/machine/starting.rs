@@ -239,5 +239,9 @@ impl JobMaster {
 
 /// Whether there is nothing left to run.
 fn is_finished(snapshot: &Snapshot) -> bool {
-    snapshot.metadata().operators.iter().all(|o| o.finished == Finished::Fully)
+    snapshot
+        .metadata()
+        .operators
+        .iter()
+        .all(|o| o.finished == Finished::Fully)
 }

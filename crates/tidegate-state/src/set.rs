@@ -204,8 +204,9 @@ impl StateSet {
         })
     }
 
-    /// Brings what accesses with these hashes will touch into the cache. Eight or so at a time, just before the
-    /// records that come after the ones at hand, is best: a processor has some twenty misses under way at most.
+    /// Brings what accesses with these hashes will touch into the cache. Best are the eight records after the ones at
+    /// hand (37 ns a random update of ten million keys, where none ahead cost 170); sixteen just before their turn do
+    /// too (44 ns). More at once are waited for: a processor has some twenty misses under way.
     #[inline]
     pub fn prefetch<K>(&self, hashes: &[u64], declare: impl FnOnce(&mut States<'_, K>)) {
         visit(declare, |_, handle: Handle<'_, K>| {

@@ -144,14 +144,14 @@ impl Subject for Reducing {
 
 #[test]
 fn values_keep_the_contract() {
-    (0..1500).for_each(|seed| run::<Value>(seed, 400));
+    (0..1000).for_each(|seed| run::<Value>(seed, 300));
 }
 
 #[test]
 fn lists_keep_the_contract() {
-    (0..1000).for_each(|seed| run::<List>(seed, 400));
+    (0..600).for_each(|seed| run::<List>(seed, 300));
     // Long enough for the favourite's list to outgrow its slot by size.
-    (5000..5006).for_each(|seed| run::<List>(seed, 12_000));
+    (5000..5003).for_each(|seed| run::<List>(seed, 12_000));
 }
 
 #[test]
@@ -161,7 +161,7 @@ fn lists_of_heavy_elements_keep_the_contract() {
 
 #[test]
 fn maps_keep_the_contract() {
-    (0..1000).for_each(|seed| run::<Map>(seed, 400));
+    (0..600).for_each(|seed| run::<Map>(seed, 300));
 }
 
 #[test]

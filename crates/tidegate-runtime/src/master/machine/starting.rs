@@ -137,15 +137,6 @@ impl JobMaster {
             generation: Generation(u32::try_from(claimed.epoch.0).unwrap_or(u32::MAX)),
         };
         if let Some(snapshot) = &claimed.snapshot {
-            let metadata = snapshot.metadata();
-            if metadata
-                .operators
-                .iter()
-                .all(|o| o.finished == tidegate_storage::Finished::Fully)
-            {
-                let id = snapshot.id();
-                return self.end(env, Ok(JobOutcome::AlreadyFinished(id)));
-            }
             let newest = claimed.newest.map(|(id, _)| id).filter(|_| first);
             let checks = RestoreChecks {
                 newest,

@@ -10,6 +10,7 @@ mod fault;
 mod local_disk;
 mod metadata;
 mod savepoints;
+mod schedules;
 mod state_files;
 mod sweep;
 mod takeover;

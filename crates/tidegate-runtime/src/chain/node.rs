@@ -282,13 +282,14 @@ impl<I: Record, O: Send + 'static> Chain for OpNode<I, O> {
 
     fn deadlines(&self) -> (Option<Nanos>, Option<EventTime>) {
         let (flush, timer) = self.outlet.deadlines();
-        (flush, self.op.next_time().into_iter().chain(timer).min())
+        let own = self.op.next_time().filter(|_| !self.side.has_ended());
+        (flush, own.into_iter().chain(timer).min())
     }
 
     fn on_time(&mut self, wall_ms: EventTime) {
         let due = self.op.next_time().is_some_and(|t| t <= wall_ms);
         let stands = |s: &Standing<I>| matches!(s, Standing::Due(Due::Timers(_)));
-        if due && !self.side.standing.iter().any(stands) {
+        if due && !self.side.has_ended() && !self.side.standing.iter().any(stands) {
             self.side.standing.push_back(Standing::Due(Due::Timers(wall_ms)));
         }
         self.outlet.on_time(wall_ms);

@@ -82,6 +82,11 @@ impl<T: Record> Side<T> {
         self.channels.iter().any(|c| c.input == input)
     }
 
+    /// Whether every channel's end has come, if it only stands here yet: no timer fires behind it.
+    pub fn has_ended(&self) -> bool {
+        self.ended == self.channels.len()
+    }
+
     /// Whether nothing stands here, nor is left of restored channels.
     pub fn is_empty(&self) -> bool {
         self.standing.is_empty() && self.restored.is_empty()

@@ -215,6 +215,10 @@ impl<A: Record, B: Record, O: Send + 'static> TwoInputNode<A, B, O> {
         }
     }
 
+    fn has_ended(&self) -> bool {
+        self.first.has_ended() && self.second.has_ended()
+    }
+
     fn work(&mut self, pass: &mut Pass<'_>) -> Result<Option<Flow>, OpError> {
         if self.first.is_empty() && self.second.is_empty() && self.due.is_empty() {
             return Ok(None);
@@ -312,12 +316,13 @@ impl<A: Record, B: Record, O: Send + 'static> Chain for TwoInputNode<A, B, O> {
 
     fn deadlines(&self) -> (Option<Nanos>, Option<EventTime>) {
         let (flush, timer) = self.outlet.deadlines();
-        (flush, self.op.next_time().into_iter().chain(timer).min())
+        let own = self.op.next_time().filter(|_| !self.has_ended());
+        (flush, own.into_iter().chain(timer).min())
     }
 
     fn on_time(&mut self, wall_ms: EventTime) {
         let due = self.op.next_time().is_some_and(|t| t <= wall_ms);
-        if due && !self.due.iter().any(|d| matches!(d, Due::Timers(_))) {
+        if due && !self.has_ended() && !self.due.iter().any(|d| matches!(d, Due::Timers(_))) {
             self.due.push_back(Due::Timers(wall_ms));
         }
         self.outlet.on_time(wall_ms);

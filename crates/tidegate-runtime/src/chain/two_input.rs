@@ -4,7 +4,7 @@
 //! two sides' watermarks.
 
 use tidegate_types::codec::Record;
-use tidegate_types::time::MIN_WATERMARK;
+use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
 use tidegate_types::{Activity, CheckpointId, EventTime, Nanos};
 
 use crate::error::OpError;
@@ -189,6 +189,8 @@ impl<A: Record, B: Record, O: Send + 'static> TwoInputNode<A, B, O> {
     fn merge(&mut self, ended: Option<bool>) {
         let low = match (self.first.active_watermark(), self.second.active_watermark()) {
             (Some(a), Some(b)) => Some(a.min(b)),
+            // One input has ended, the other is idle and may come back.
+            (Some(MAX_WATERMARK), None) | (None, Some(MAX_WATERMARK)) => None,
             (a, b) => a.or(b),
         };
         let stands = self.due.iter().filter_map(|d| match d {

@@ -3,8 +3,11 @@
 //! The merged watermark is the minimum over the channels that are active. Channels that a restore brought back
 //! (they hold records that were in flight) count until they are drained; a live channel starts where the old
 //! channels that it continues will end, so that it neither holds back nor overtakes them.
+//!
+//! A channel that has ended, or is about to (its watermark is the last one), holds nothing back and drives nothing: what
+//! the others say counts, and if they are idle they may still have something to say.
 
-use tidegate_types::time::MIN_WATERMARK;
+use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
 use tidegate_types::{Activity, EventTime};
 
 #[derive(Debug, Clone, Copy)]
@@ -12,6 +15,12 @@ struct Source {
     watermark: EventTime,
     activity: Activity,
     ended: bool,
+}
+
+impl Source {
+    fn is_done(&self) -> bool {
+        self.ended || self.watermark == MAX_WATERMARK
+    }
 }
 
 /// What a change of one channel did to the whole.
@@ -102,16 +111,16 @@ impl Valve {
         let active = self
             .sources
             .iter()
-            .filter(|s| !s.ended && s.activity == Activity::Active);
+            .filter(|s| !s.is_done() && s.activity == Activity::Active);
         let live = active.map(|s| s.watermark).min();
-        let all_ended = self.sources.iter().all(|s| s.ended);
+        let all_done = self.sources.iter().all(Source::is_done);
         let low = match (live, restored) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
         };
-        // When every channel has ended, what the last of them said counts.
+        // When every channel is done, what the last of them said counts.
         let low = match low {
-            None if all_ended => self.sources.iter().map(|s| s.watermark).min(),
+            None if all_done => self.sources.iter().map(|s| s.watermark).min(),
             low => low,
         };
         let mut merged = Merged::default();
@@ -181,5 +190,18 @@ mod tests {
         assert_eq!(valve.on_watermark(1, 7, None).watermark, Some(7));
         assert_eq!(valve.on_watermark(1, i64::MAX, None).watermark, Some(i64::MAX));
         assert_eq!(valve.on_end(1, None), Merged::default());
+    }
+    #[test]
+    fn an_ended_channel_does_not_end_the_idle_ones() {
+        let mut valve = Valve::new(2);
+        valve.on_watermark(1, 7, None);
+        valve.on_status(1, Activity::Idle, None);
+        valve.on_watermark(0, 3, None);
+        let last = valve.on_watermark(0, MAX_WATERMARK, None);
+        assert_eq!(last.watermark, None, "the idle channel may come back");
+        valve.on_end(0, None);
+        assert!(valve.is_idle());
+        assert_eq!(valve.on_watermark(1, 9, None).watermark, Some(9));
+        assert_eq!(valve.on_watermark(1, MAX_WATERMARK, None).watermark, Some(MAX_WATERMARK));
     }
 }

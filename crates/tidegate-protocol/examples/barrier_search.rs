@@ -2,7 +2,19 @@
 //!
 //! `cargo run --release -p tidegate-protocol --example barrier_search [-- SECTION…]`, sections `a` to `f`, all by
 //! default. Stops at the first violation with the steps that lead to it. Runs on as many threads as there are cores.
-//! FIGURES
+//! `BARRIER_SEARCH_VERBOSE=1` says each setup's states.
+//!
+//! The whole visits 389,671,271 states (230,000 to 280,000 a second and core; a quarter of an hour on two) and finds
+//! nothing:
+//!
+//! | section | setups | states |
+//! |---|---|---|
+//! | a: 2 channels, 2 checkpoints, everything but late announcements | 432 | 83,914,862 |
+//! | b: 3 channels (one normal at least), 2 checkpoints, no stray messages | 432 | 165,898,975 |
+//! | c: 3 channels, 3 checkpoints, barriers and timeouts | 640 | 2,849,511 |
+//! | d: 2 channels, 2 checkpoints, late announcements, no stray messages | 432 | 83,190,181 |
+//! | e: 2 channels, 2 checkpoints, with and without records between | 192 | 33,412,408 |
+//! | f: 2 channels, 3 checkpoints, no stray messages | 54 | 20,405,334 |
 
 use std::fmt::Write as _;
 use std::io::Write as _;

@@ -4,7 +4,8 @@
 //! (they hold records that were in flight) count until they are drained; a live channel starts where the old
 //! channels that it continues will end, so that it neither holds back nor overtakes them.
 //!
-//! A channel that has ended, or is about to (its watermark is the last one), holds nothing back and drives nothing: what
+//! A channel that has ended, or is about to (its watermark is the last one), holds nothing back and drives
+//! nothing: what
 //! the others say counts, and if they are idle they may still have something to say.
 
 use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
@@ -202,6 +203,9 @@ mod tests {
         valve.on_end(0, None);
         assert!(valve.is_idle());
         assert_eq!(valve.on_watermark(1, 9, None).watermark, Some(9));
-        assert_eq!(valve.on_watermark(1, MAX_WATERMARK, None).watermark, Some(MAX_WATERMARK));
+        assert_eq!(
+            valve.on_watermark(1, MAX_WATERMARK, None).watermark,
+            Some(MAX_WATERMARK)
+        );
     }
 }

@@ -5,7 +5,7 @@
 //! committed already (the news is a hint and may be lost), which is why commits are idempotent.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, TryLockError};
 
 use bytes::Bytes;
 use tidegate_types::codec::{Record, canonical};
@@ -47,6 +47,23 @@ impl<T> SinkOp<T> {
 
     fn user(&self, e: BoxError) -> OpError {
         OpError::user(&self.cx.uid, e)
+    }
+
+    /// What an earlier cut was to prepare is gone: nothing that this attempt completes could contain it, so it must
+    /// end, whatever number of failed checkpoints is tolerated.
+    fn check_prepared(&self) -> Result<(), OpError> {
+        for (id, slot) in &self.prepared {
+            let slot = match slot.try_lock() {
+                Ok(slot) => slot,
+                Err(TryLockError::Poisoned(slot)) => slot.into_inner(),
+                // It is being prepared at this moment.
+                Err(TryLockError::WouldBlock) => continue,
+            };
+            if let Slot::Failed(e) = &*slot {
+                return Err(self.user(format!("output could not be prepared at checkpoint {id}: {e}").into()));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -121,6 +138,7 @@ impl<T: Record> Operator<T, ()> for SinkOp<T> {
     }
 
     fn cut(&mut self, parts: &mut CutParts) -> Result<(), OpError> {
+        self.check_prepared()?;
         let Some(writer) = &mut self.writer else {
             return Ok(());
         };
@@ -164,7 +182,7 @@ impl<T: Record> Operator<T, ()> for SinkOp<T> {
         if outcome == Outcome::Completed {
             self.prepared.retain(|prepared_at, _| *prepared_at > id);
         }
-        Ok(())
+        self.check_prepared()
     }
 
     fn close(&mut self) {

@@ -187,6 +187,11 @@ impl<I: Record, O: Send + 'static> OpNode<I, O> {
             .extend(due.into_iter().flatten().map(Standing::Due));
     }
 
+    fn timers_stand(&self) -> bool {
+        let timers = |s: &Standing<I>| matches!(s, Standing::Due(Due::Timers(_)));
+        self.side.standing.iter().any(timers)
+    }
+
     /// Works on the first thing that stands here. `None`: nothing stands.
     fn work(&mut self, pass: &mut Pass<'_>) -> Result<Option<Flow>, OpError> {
         while self.side.standing.is_empty() {
@@ -282,14 +287,14 @@ impl<I: Record, O: Send + 'static> Chain for OpNode<I, O> {
 
     fn deadlines(&self) -> (Option<Nanos>, Option<EventTime>) {
         let (flush, timer) = self.outlet.deadlines();
-        let own = self.op.next_time().filter(|_| !self.side.has_ended());
+        // What is due and stands here fires as soon as there is room: nothing to wake up for.
+        let own = self.op.next_time().filter(|_| !self.side.has_ended() && !self.timers_stand());
         (flush, own.into_iter().chain(timer).min())
     }
 
     fn on_time(&mut self, wall_ms: EventTime) {
         let due = self.op.next_time().is_some_and(|t| t <= wall_ms);
-        let stands = |s: &Standing<I>| matches!(s, Standing::Due(Due::Timers(_)));
-        if due && !self.side.has_ended() && !self.side.standing.iter().any(stands) {
+        if due && !self.side.has_ended() && !self.timers_stand() {
             self.side.standing.push_back(Standing::Due(Due::Timers(wall_ms)));
         }
         self.outlet.on_time(wall_ms);

@@ -217,6 +217,10 @@ impl<A: Record, B: Record, O: Send + 'static> TwoInputNode<A, B, O> {
         }
     }
 
+    fn timers_stand(&self) -> bool {
+        self.due.iter().any(|d| matches!(d, Due::Timers(_)))
+    }
+
     fn has_ended(&self) -> bool {
         self.first.has_ended() && self.second.has_ended()
     }
@@ -318,13 +322,14 @@ impl<A: Record, B: Record, O: Send + 'static> Chain for TwoInputNode<A, B, O> {
 
     fn deadlines(&self) -> (Option<Nanos>, Option<EventTime>) {
         let (flush, timer) = self.outlet.deadlines();
-        let own = self.op.next_time().filter(|_| !self.has_ended());
+        // What is due and stands here fires as soon as there is room: nothing to wake up for.
+        let own = self.op.next_time().filter(|_| !self.has_ended() && !self.timers_stand());
         (flush, own.into_iter().chain(timer).min())
     }
 
     fn on_time(&mut self, wall_ms: EventTime) {
         let due = self.op.next_time().is_some_and(|t| t <= wall_ms);
-        if due && !self.has_ended() && !self.due.iter().any(|d| matches!(d, Due::Timers(_))) {
+        if due && !self.has_ended() && !self.timers_stand() {
             self.due.push_back(Due::Timers(wall_ms));
         }
         self.outlet.on_time(wall_ms);

@@ -1,9 +1,12 @@
 //! Whole jobs in this process: from a program to its results.
 
 use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tidegate::prelude::*;
+use tidegate::types::CheckpointId;
 use tidegate::types::options::keys;
 
 #[derive(Default)]
@@ -106,10 +109,64 @@ fn checkpoints_run_along_in_every_mode() {
     }
 }
 
-/// Counts, and fails once when told to.
+/// Counts, fails once when told to, and says when a checkpoint is complete.
 struct Fragile {
     seen: ValueState<u64, u64>,
-    fail_at: std::sync::Arc<std::sync::atomic::AtomicU64>,
+    fail_at: Arc<AtomicU64>,
+    completed: Arc<Signal>,
+}
+
+/// Something that happens once.
+#[derive(Default)]
+struct Signal {
+    happened: Mutex<bool>,
+    changed: Condvar,
+}
+
+impl Signal {
+    fn set(&self) {
+        *self.happened.lock().expect("nobody panics here") = true;
+        self.changed.notify_all();
+    }
+
+    fn wait(&self) {
+        let mut happened = self.happened.lock().expect("nobody panics here");
+        while !*happened {
+            happened = self.changed.wait(happened).expect("nobody panics here");
+        }
+    }
+}
+
+/// The numbers below `n`; from `pause_at` on only once a checkpoint is complete.
+fn numbers(n: u64, pause_at: u64, completed: Arc<Signal>) -> PushSource<u64> {
+    PushSource::new(move |cx: &SourceContext<u64>| {
+        let next = Arc::new(AtomicU64::new(0));
+        let (take, give) = (next.clone(), next.clone());
+        cx.snapshot_sources().register(
+            "next",
+            move || Ok(take.load(Ordering::Relaxed).to_le_bytes().to_vec()),
+            move |old| {
+                for (_, bytes) in old {
+                    give.store(u64::from_le_bytes(bytes[..].try_into()?), Ordering::Relaxed);
+                }
+                Ok(())
+            },
+        )?;
+        while next.load(Ordering::Relaxed) < n {
+            if next.load(Ordering::Relaxed) >= pause_at {
+                completed.wait();
+            }
+            let lock = cx.checkpoint_lock()?;
+            for _ in 0..100 {
+                let number = next.load(Ordering::Relaxed);
+                if number < n {
+                    lock.collect(number)?;
+                    next.store(number + 1, Ordering::Relaxed);
+                }
+            }
+        }
+        Ok(())
+    })
 }
 
 impl ProcessFunction<u64, u64, (u64, u64)> for Fragile {
@@ -118,7 +175,6 @@ impl ProcessFunction<u64, u64, (u64, u64)> for Fragile {
     }
 
     fn process(&mut self, record: u64, cx: &mut ProcessContext<'_, u64, (u64, u64)>) -> Result<(), BoxError> {
-        use std::sync::atomic::Ordering;
         let seen = self.seen.get(cx.at()).copied().unwrap_or(0) + 1;
         self.seen.set(cx.at(), seen);
         cx.register_event_timer(i64::MAX);
@@ -134,6 +190,11 @@ impl ProcessFunction<u64, u64, (u64, u64)> for Fragile {
         cx.collect((*cx.key(), self.seen.get(cx.at()).copied().unwrap_or(0)));
         Ok(())
     }
+
+    fn checkpoint_completed(&mut self, _: CheckpointId) -> Result<(), BoxError> {
+        self.completed.set();
+        Ok(())
+    }
 }
 
 #[test]
@@ -147,15 +208,17 @@ fn a_panic_in_user_code_costs_a_restart_and_no_record() {
             .set_text("restart-strategy.type", "fixed-delay")
             .set_text("restart-strategy.fixed-delay.attempts", "3")
             .set_text("restart-strategy.fixed-delay.delay", "0ms");
-        let n = 400_000u64;
-        let fail_at = std::sync::Arc::new(std::sync::atomic::AtomicU64::new(n * 3 / 4));
+        let n = 100_000u64;
+        let fail_at = Arc::new(AtomicU64::new(n * 3 / 4));
+        let completed = Arc::new(Signal::default());
         let result = env
-            .source("numbers", GeneratorSource::new(|n| n).count(n))
+            .source("numbers", numbers(n, n / 2, completed.clone()))
             .uid("numbers")
             .key_by(|n: &u64| n % 97)
             .process("count", move || Fragile {
                 seen: ValueState::new(),
                 fail_at: fail_at.clone(),
+                completed: completed.clone(),
             })
             .uid("count")
             .collect("result");

@@ -288,7 +288,10 @@ impl<I: Record, O: Send + 'static> Chain for OpNode<I, O> {
     fn deadlines(&self) -> (Option<Nanos>, Option<EventTime>) {
         let (flush, timer) = self.outlet.deadlines();
         // What is due and stands here fires as soon as there is room: nothing to wake up for.
-        let own = self.op.next_time().filter(|_| !self.side.has_ended() && !self.timers_stand());
+        let own = self
+            .op
+            .next_time()
+            .filter(|_| !self.side.has_ended() && !self.timers_stand());
         (flush, own.into_iter().chain(timer).min())
     }
 

@@ -323,7 +323,10 @@ impl<A: Record, B: Record, O: Send + 'static> Chain for TwoInputNode<A, B, O> {
     fn deadlines(&self) -> (Option<Nanos>, Option<EventTime>) {
         let (flush, timer) = self.outlet.deadlines();
         // What is due and stands here fires as soon as there is room: nothing to wake up for.
-        let own = self.op.next_time().filter(|_| !self.has_ended() && !self.timers_stand());
+        let own = self
+            .op
+            .next_time()
+            .filter(|_| !self.has_ended() && !self.timers_stand());
         (flush, own.into_iter().chain(timer).min())
     }
 

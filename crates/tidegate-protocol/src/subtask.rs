@@ -9,8 +9,13 @@
 //! The rule about files: those of a snapshot that was never acknowledged are known to nobody else, so they are
 //! deleted as soon as it is off. Once acknowledged they may be part of a complete checkpoint, so they go only
 //! when the coordinator says that this one is aborted, which it does after that is durable.
+//!
+//! The writer acknowledges by itself, so that a checkpoint doesn't wait for the record that the task is at. What the
+//! coordinator says about it comes later than the news of the write, because the writer queues that first; only a
+//! barrier's `oldest_pending` may overtake it. Then nobody here knows how the checkpoint came out, and its files stay.
 
 mod machine;
+mod times;
 
 use std::time::Duration;
 
@@ -21,6 +26,7 @@ use crate::barrier::Cut;
 use crate::message::DeclineReason;
 
 pub use machine::{REOFFER_EVERY, SubtaskSnapshots};
+pub use times::CutTimes;
 
 /// What the machine is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -49,7 +55,8 @@ pub enum SnapshotEvent {
     PartDone(CheckpointId),
     /// A barrier overtook on an output after the cut: the subtask counts as unaligned.
     OutputOvertook(CheckpointId),
-    /// The write that [`SnapshotAction::StartWrite`] asked for has ended.
+    /// The write that [`SnapshotAction::StartWrite`] asked for has ended, and is acknowledged already if it went
+    /// well and wasn't cancelled.
     WriteDone {
         /// The checkpoint.
         id: CheckpointId,
@@ -103,10 +110,12 @@ pub struct CutMeasured {
 pub struct Written {
     /// What is stored and where; its sections may lie in files of earlier checkpoints.
     pub snapshot: SubtaskSnapshot,
-    /// Sizes, counts and what was processed while aligning; the times are filled in by the machine.
+    /// Everything that was measured, as it was acknowledged.
     pub stats: SubtaskStats,
     /// The files that this write made, and nobody else refers to.
     pub files: Vec<String>,
+    /// Whether the writer acknowledged it to the coordinator. If not, it was cancelled before.
+    pub acknowledged: bool,
 }
 
 /// A write that failed.
@@ -137,12 +146,27 @@ pub enum SnapshotAction {
     Proceed(Barrier),
     /// Send a cancel marker downstream, in the place of a barrier that hasn't left.
     ForwardCancel(CheckpointId),
-    /// Everything is collected: encode and write it on the pool, then say [`SnapshotEvent::WriteDone`].
-    StartWrite(CheckpointId),
-    /// The write is pointless now and may stop early. [`SnapshotEvent::WriteDone`] must come all the same.
+    /// Everything is collected: encode and write it on the pool. Once it is durable, whoever wrote it queues
+    /// [`SnapshotEvent::WriteDone`] for the machine and then acknowledges, in this order and without waiting for the
+    /// task: a record in progress may take long.
+    StartWrite {
+        /// The checkpoint.
+        id: CheckpointId,
+        /// The times of the statistics that go with the acknowledgement.
+        times: Box<CutTimes>,
+    },
+    /// The write is pointless now and may stop early. Unless it was acknowledged already it mustn't be any more.
+    /// [`SnapshotEvent::WriteDone`] must come all the same.
     CancelWrite(CheckpointId),
-    /// Tell the coordinator that everything is durable. May be repeated.
-    Acknowledge {
+    /// The writer has told the coordinator that everything is durable; nothing is left to send.
+    Acknowledged {
+        /// The checkpoint.
+        id: CheckpointId,
+        /// What is stored and where.
+        snapshot: SubtaskSnapshot,
+    },
+    /// Tell the coordinator once more that everything is durable.
+    AcknowledgeAgain {
         /// The checkpoint.
         id: CheckpointId,
         /// What is stored and where.

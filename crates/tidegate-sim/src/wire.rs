@@ -70,8 +70,8 @@ impl Wires {
     }
 
     /// The end of a task's way to its master.
-    pub fn outbox(&self, lane: Lane) -> Box<dyn Outbox> {
-        Box::new(TaskOutbox {
+    pub fn outbox(&self, lane: Lane) -> Arc<dyn Outbox> {
+        Arc::new(TaskOutbox {
             wires: self.clone(),
             lane,
         })

@@ -9,7 +9,7 @@ use tidegate_types::{CheckpointId, Nanos, SnapshotMode};
 use crate::barrier::Cut;
 use crate::message::DeclineReason;
 
-use super::{CutMeasured, Outcome, SnapshotAction, SnapshotEvent, WriteFailed, Written};
+use super::{CutMeasured, CutTimes, Outcome, SnapshotAction, SnapshotEvent, WriteFailed, Written};
 
 /// How long an acknowledgement may stay without a decision before it is said again: the message, or the hint
 /// that would have answered it, may be lost.
@@ -19,33 +19,18 @@ pub const REOFFER_EVERY: Duration = Duration::from_secs(10);
 /// forgotten, which costs a snapshot that is thrown away.
 const MAX_ABORTED: usize = 1024;
 
-/// Times that become statistics.
-#[derive(Debug, Clone, PartialEq, Eq, Hash)]
-struct Clocked {
-    cut: Cut,
-    begun_at: Nanos,
-}
-
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum State {
     /// The handler said "cut"; the task prepares (perhaps waits for its chain to run empty). The barrier hasn't
     /// left.
-    Preparing { clocked: Clocked, parts_done: u32 },
+    Preparing { times: CutTimes, parts_done: u32 },
     /// The barrier is forwarded and the cut taken; sweeps or captures are open.
-    Collecting {
-        clocked: Clocked,
-        measured: CutMeasured,
-        cut_at: Nanos,
-        parts_open: u32,
-    },
-    /// The pool writes.
-    Writing {
-        clocked: Clocked,
-        measured: CutMeasured,
-        cut_at: Nanos,
-    },
-    /// The pool writes something that nobody wants any more.
-    Discarding,
+    Collecting { times: CutTimes, parts_open: u32 },
+    /// The pool writes, or has written and acknowledged and the news isn't here yet.
+    Writing,
+    /// The pool writes something that nobody wants any more. Unless it is `aborted` for certain, the writer may
+    /// have acknowledged it in time to become part of a complete checkpoint.
+    Discarding { aborted: bool },
     /// Acknowledged and not decided.
     Acknowledged { kept: Box<Kept>, offered_at: Nanos },
 }
@@ -76,8 +61,11 @@ impl std::hash::Hash for Kept {
 /// abort and completion go to both machines, to the handler first (a cancel marker might be sent twice
 /// otherwise). [`next_tick`](Self::next_tick) says when to send [`SnapshotEvent::Tick`].
 ///
+/// The writer acknowledges, see [`SnapshotAction::StartWrite`]; nothing that the coordinator says in answer may reach
+/// the machine before [`SnapshotEvent::WriteDone`], but a barrier may.
+///
 /// Events about a checkpoint that is off (a late part, a late cut) are ignored; a late write has its files
-/// deleted and isn't acknowledged. Before the barrier has left, an abort makes a cancel marker go in its place;
+/// deleted unless it may be part of a complete checkpoint. Before the barrier has left, an abort makes a cancel marker go in its place;
 /// the handler, for which the checkpoint may be over by then, doesn't send one.
 ///
 /// # Panics
@@ -111,8 +99,8 @@ impl SubtaskSnapshots {
         self.states.values().any(|s| match s {
             State::Preparing { .. }
             | State::Collecting { .. }
-            | State::Writing { .. }
-            | State::Discarding => true,
+            | State::Writing
+            | State::Discarding { .. } => true,
             State::Acknowledged { .. } => false,
         })
     }
@@ -123,8 +111,8 @@ impl SubtaskSnapshots {
             State::Acknowledged { offered_at, .. } => Some(*offered_at + REOFFER_EVERY),
             State::Preparing { .. }
             | State::Collecting { .. }
-            | State::Writing { .. }
-            | State::Discarding => None,
+            | State::Writing
+            | State::Discarding { .. } => None,
         });
         offers.min().unwrap_or(Nanos::NEVER)
     }
@@ -166,14 +154,8 @@ impl SubtaskSnapshots {
             return;
         }
         out.push(SnapshotAction::Proceed(cut.barrier.clone()));
-        let clocked = Clocked { cut, begun_at: now };
-        self.states.insert(
-            id,
-            State::Preparing {
-                clocked,
-                parts_done: 0,
-            },
-        );
+        let times = CutTimes::begun(cut, now);
+        self.states.insert(id, State::Preparing { times, parts_done: 0 });
     }
 
     fn on_prepare_refused(&mut self, id: CheckpointId, detail: String, out: &mut Vec<SnapshotAction>) {
@@ -185,8 +167,8 @@ impl SubtaskSnapshots {
             }
             Some(
                 State::Collecting { .. }
-                | State::Writing { .. }
-                | State::Discarding
+                | State::Writing
+                | State::Discarding { .. }
                 | State::Acknowledged { .. },
             ) => {
                 panic!("an operator refuses before the cut")
@@ -205,18 +187,18 @@ impl SubtaskSnapshots {
         let Some(state) = self.states.get_mut(&id) else {
             return;
         };
-        let State::Preparing { clocked, parts_done } = state else {
+        let State::Preparing { times, parts_done } = state else {
             panic!("a cut is taken once")
         };
         let parts_open = parts
             .checked_sub(*parts_done)
             .expect("no more parts are collected than are counted");
-        *state = State::Collecting {
-            clocked: clocked.clone(),
+        let times = CutTimes {
             measured,
             cut_at: now,
-            parts_open,
+            ..times.clone()
         };
+        *state = State::Collecting { times, parts_open };
         self.write_if_collected(id, out);
     }
 
@@ -229,8 +211,8 @@ impl SubtaskSnapshots {
                 self.write_if_collected(id, out);
             }
             // What was collected for a checkpoint that is off may be on its way when the write is given up.
-            Some(State::Discarding) => {}
-            Some(State::Writing { .. } | State::Acknowledged { .. }) => {
+            Some(State::Discarding { .. }) => {}
+            Some(State::Writing | State::Acknowledged { .. }) => {
                 panic!("no more parts are collected than are counted")
             }
         }
@@ -238,11 +220,9 @@ impl SubtaskSnapshots {
 
     fn on_output_overtook(&mut self, id: CheckpointId) {
         match self.states.get_mut(&id) {
-            Some(State::Collecting { measured, .. } | State::Writing { measured, .. }) => {
-                measured.overtook = true;
-            }
-            Some(State::Preparing { clocked, .. }) => clocked.cut.mode = SnapshotMode::Unaligned,
-            None | Some(State::Discarding | State::Acknowledged { .. }) => {}
+            Some(State::Collecting { times, .. }) => times.measured.overtook = true,
+            Some(State::Preparing { times, .. }) => times.cut.mode = SnapshotMode::Unaligned,
+            None | Some(State::Writing | State::Discarding { .. } | State::Acknowledged { .. }) => {}
         }
     }
 
@@ -250,19 +230,10 @@ impl SubtaskSnapshots {
         let Some(state) = self.states.get_mut(&id) else {
             return;
         };
-        if let State::Collecting {
-            clocked,
-            measured,
-            cut_at,
-            parts_open: 0,
-        } = state
-        {
-            *state = State::Writing {
-                clocked: clocked.clone(),
-                measured: *measured,
-                cut_at: *cut_at,
-            };
-            out.push(SnapshotAction::StartWrite(id));
+        if let State::Collecting { times, parts_open: 0 } = state {
+            let times = Box::new(times.clone());
+            *state = State::Writing;
+            out.push(SnapshotAction::StartWrite { id, times });
         }
     }
 
@@ -275,24 +246,20 @@ impl SubtaskSnapshots {
     ) {
         let state = self.states.remove(&id);
         match (state, result) {
-            (
-                Some(State::Writing {
-                    clocked,
-                    measured,
-                    cut_at,
-                }),
-                Ok(written),
-            ) => {
+            (Some(State::Writing), Ok(written)) => {
+                assert!(
+                    written.acknowledged,
+                    "what isn't cancelled is acknowledged by its writer"
+                );
                 let Written {
                     snapshot,
                     stats,
                     files,
+                    acknowledged: _,
                 } = *written;
-                let stats = clocked.stats(now, cut_at, measured, stats);
-                out.push(SnapshotAction::Acknowledge {
+                out.push(SnapshotAction::Acknowledged {
                     id,
                     snapshot: snapshot.clone(),
-                    stats: stats.clone(),
                 });
                 let kept = Box::new(Kept {
                     snapshot,
@@ -307,7 +274,7 @@ impl SubtaskSnapshots {
                     },
                 );
             }
-            (Some(State::Writing { .. }), Err(failed)) => {
+            (Some(State::Writing), Err(failed)) => {
                 self.remember_aborted(id);
                 delete(id, failed.files, out);
                 out.push(SnapshotAction::Decline {
@@ -317,8 +284,12 @@ impl SubtaskSnapshots {
                 });
                 out.push(SnapshotAction::Settle(id, Outcome::Aborted));
             }
-            (Some(State::Discarding), Ok(written)) => delete(id, written.files, out),
-            (Some(State::Discarding), Err(failed)) => delete(id, failed.files, out),
+            (Some(State::Discarding { aborted }), Ok(written)) => {
+                if aborted || !written.acknowledged {
+                    delete(id, written.files, out);
+                }
+            }
+            (Some(State::Discarding { .. }), Err(failed)) => delete(id, failed.files, out),
             (
                 None | Some(State::Preparing { .. } | State::Collecting { .. } | State::Acknowledged { .. }),
                 _,
@@ -336,12 +307,12 @@ impl SubtaskSnapshots {
         out: &mut Vec<SnapshotAction>,
     ) {
         match self.states.get(&id) {
-            // Acknowledged: the handler had every barrier before, so it can't be in this; nothing to take back.
-            // Discarding: the coordinator's abort was first.
-            Some(State::Acknowledged { .. } | State::Discarding) => {}
-            Some(State::Preparing { .. } | State::Collecting { .. } | State::Writing { .. }) => {
+            // Written and perhaps acknowledged: the handler had every barrier before, so it can't be in this;
+            // nothing to take back. Discarding: the coordinator's abort was first.
+            Some(State::Writing | State::Acknowledged { .. } | State::Discarding { .. }) => {}
+            Some(State::Preparing { .. } | State::Collecting { .. }) => {
                 out.push(SnapshotAction::Decline { id, reason, detail });
-                self.drop_unacknowledged(id, out);
+                self.drop_unwritten(id, out);
             }
             None => {
                 if id >= self.oldest_pending && !self.aborted.contains(&id) {
@@ -355,12 +326,19 @@ impl SubtaskSnapshots {
     fn on_aborted(&mut self, id: CheckpointId, out: &mut Vec<SnapshotAction>) {
         match self.states.get(&id) {
             None => self.remember_aborted(id),
-            Some(State::Discarding) => {}
+            Some(State::Discarding { .. }) => {
+                self.states.insert(id, State::Discarding { aborted: true });
+            }
             Some(State::Preparing { .. }) => {
                 out.push(SnapshotAction::ForwardCancel(id));
-                self.drop_unacknowledged(id, out);
+                self.drop_unwritten(id, out);
             }
-            Some(State::Collecting { .. } | State::Writing { .. }) => self.drop_unacknowledged(id, out),
+            Some(State::Collecting { .. }) => self.drop_unwritten(id, out),
+            Some(State::Writing) => {
+                self.discard_write(id, true, out);
+                self.remember_aborted(id);
+                out.push(SnapshotAction::Settle(id, Outcome::Aborted));
+            }
             Some(State::Acknowledged { .. }) => {
                 if let Some(State::Acknowledged { kept, .. }) = self.states.remove(&id) {
                     delete(id, kept.files, out);
@@ -383,8 +361,8 @@ impl SubtaskSnapshots {
             | Some(
                 State::Preparing { .. }
                 | State::Collecting { .. }
-                | State::Writing { .. }
-                | State::Discarding,
+                | State::Writing
+                | State::Discarding { .. },
             ) => {}
         }
     }
@@ -398,7 +376,7 @@ impl SubtaskSnapshots {
         let decided = self.states.range(..to).map(|(id, _)| *id).collect::<Vec<_>>();
         for id in decided {
             match self.states.get(&id) {
-                None | Some(State::Discarding) => {}
+                None | Some(State::Discarding { .. }) => {}
                 Some(State::Acknowledged { .. }) => {
                     self.states.remove(&id);
                     out.push(SnapshotAction::Settle(id, Outcome::Unknown));
@@ -406,21 +384,28 @@ impl SubtaskSnapshots {
                 // Never acknowledged, so it can only have been aborted.
                 Some(State::Preparing { .. }) => {
                     out.push(SnapshotAction::ForwardCancel(id));
-                    self.drop_unacknowledged(id, out);
+                    self.drop_unwritten(id, out);
                 }
-                Some(State::Collecting { .. } | State::Writing { .. }) => self.drop_unacknowledged(id, out),
+                Some(State::Collecting { .. }) => self.drop_unwritten(id, out),
+                Some(State::Writing) => {
+                    self.discard_write(id, false, out);
+                    out.push(SnapshotAction::Settle(id, Outcome::Unknown));
+                }
             }
         }
     }
 
-    /// Drops a checkpoint that was never acknowledged; a write goes on until it notices.
-    fn drop_unacknowledged(&mut self, id: CheckpointId, out: &mut Vec<SnapshotAction>) {
-        if let Some(State::Writing { .. }) = self.states.remove(&id) {
-            self.states.insert(id, State::Discarding);
-            out.push(SnapshotAction::CancelWrite(id));
-        }
+    /// Drops a checkpoint of which nothing was written.
+    fn drop_unwritten(&mut self, id: CheckpointId, out: &mut Vec<SnapshotAction>) {
+        self.states.remove(&id);
         self.remember_aborted(id);
         out.push(SnapshotAction::Settle(id, Outcome::Aborted));
+    }
+
+    /// The write goes on until it notices.
+    fn discard_write(&mut self, id: CheckpointId, aborted: bool, out: &mut Vec<SnapshotAction>) {
+        self.states.insert(id, State::Discarding { aborted });
+        out.push(SnapshotAction::CancelWrite(id));
     }
 
     fn remember_aborted(&mut self, id: CheckpointId) {
@@ -439,33 +424,12 @@ impl SubtaskSnapshots {
                 && now.since(*offered_at) >= after
             {
                 *offered_at = now;
-                out.push(SnapshotAction::Acknowledge {
+                out.push(SnapshotAction::AcknowledgeAgain {
                     id: *id,
                     snapshot: kept.snapshot.clone(),
                     stats: kept.stats.clone(),
                 });
             }
-        }
-    }
-}
-
-impl Clocked {
-    fn stats(&self, now: Nanos, cut_at: Nanos, measured: CutMeasured, rest: SubtaskStats) -> SubtaskStats {
-        let mode = if measured.overtook {
-            SnapshotMode::Unaligned
-        } else {
-            self.cut.mode
-        };
-        SubtaskStats {
-            start_delay: self.cut.start_delay + measured.chain_delay + measured.record_delay,
-            chain_delay: measured.chain_delay,
-            record_delay: measured.record_delay,
-            alignment: self.cut.alignment,
-            sync: measured.sync,
-            asynchronous: now.since(cut_at),
-            end_to_end: self.cut.barrier.age + now.since(self.begun_at),
-            mode: Some(mode),
-            ..rest
         }
     }
 }

@@ -4,7 +4,7 @@
 
 use std::collections::HashSet;
 
-use crate::common::subtask::{cut, failed, written};
+use crate::common::subtask::{cut, failed, written, written_in_vain};
 use crate::common::*;
 use tidegate_protocol::message::DeclineReason;
 use tidegate_protocol::subtask::{
@@ -24,7 +24,10 @@ struct Known {
     barrier_left: bool,
     parts: u32,
     writing: bool,
-    written: bool,
+    cancelled: bool,
+    /// How the write ended, if it has; the machine is told later.
+    wrote: Option<bool>,
+    told: bool,
     handler_declined: bool,
     refused: bool,
     aborted: bool,
@@ -50,7 +53,9 @@ enum Step {
     Refuse(u64),
     CutTaken(u64),
     PartDone(u64),
-    WriteDone(u64, bool),
+    /// The writer is done, well or badly, and has acknowledged; the machine doesn't know.
+    Write(u64, bool),
+    WriteDone(u64),
     Decline(u64),
     Abort(u64),
     Complete(u64),
@@ -87,8 +92,10 @@ impl World {
             if k.proceeding && !k.refused && k.parts < parts {
                 steps.push(Step::PartDone(n));
             }
-            if k.writing && !k.written {
-                steps.extend([Step::WriteDone(n, true), Step::WriteDone(n, false)]);
+            match k.wrote {
+                None if k.writing => steps.extend([Step::Write(n, true), Step::Write(n, false)]),
+                Some(_) if !k.told => steps.push(Step::WriteDone(n)),
+                _ => {}
             }
             // Without channels left to wait for, the handler has nothing to decline.
             if !k.handler_declined && k.parts == 0 {
@@ -96,7 +103,8 @@ impl World {
             }
             if !k.is_decided() {
                 steps.extend([Step::Abort(n), Step::Pass(n)]);
-                if k.acknowledged {
+                // The coordinator's word comes behind the writer's.
+                if k.acknowledged && k.told {
                     steps.push(Step::Complete(n));
                 }
             }
@@ -138,12 +146,22 @@ impl World {
                 self.at(n).parts += 1;
                 E::PartDone(id(n))
             }
-            Step::WriteDone(n, ok) => {
+            Step::Write(n, well) => {
                 let k = self.at(n);
-                (k.written, k.file_exists) = (true, true);
+                (k.wrote, k.file_exists) = (Some(well), true);
+                k.acknowledged = well && !k.cancelled;
+                return None;
+            }
+            Step::WriteDone(n) => {
+                let k = self.at(n);
+                k.told = true;
                 E::WriteDone {
                     id: id(n),
-                    result: if ok { Ok(written(n)) } else { Err(failed(n)) },
+                    result: match k.wrote {
+                        Some(true) if k.acknowledged => Ok(written(n)),
+                        Some(true) => Ok(written_in_vain(n)),
+                        _ => Err(failed(n)),
+                    },
                 }
             }
             Step::Decline(n) => {
@@ -194,7 +212,7 @@ impl World {
         if step == Step::Reoffer {
             let held = [1, 2].map(id).into_iter().filter(|n| {
                 let k = &self.known[n.0 as usize - 1];
-                k.acknowledged && k.settled.is_none()
+                k.acknowledged && k.told && k.settled.is_none()
             });
             assert_eq!(offered, held.collect::<Vec<_>>());
         }
@@ -214,17 +232,26 @@ impl World {
                 k.markers += 1;
                 assert_eq!(k.markers, 1);
             }
-            A::StartWrite(n) => {
+            A::StartWrite { id: n, .. } => {
                 let k = self.at(n.0);
                 assert!(k.cut_taken && k.parts == PARTS && !k.writing && k.settled.is_none());
                 k.writing = true;
             }
-            A::CancelWrite(n) => assert!(self.at(n.0).writing && !self.at(n.0).written),
-            A::Acknowledge { id: n, .. } => {
+            A::CancelWrite(n) => {
                 let k = self.at(n.0);
-                assert!(k.written && k.file_exists && !k.declined && !k.aborted && k.settled.is_none());
-                assert!(k.acknowledged == (step == Step::Reoffer), "once unasked");
-                k.acknowledged = true;
+                assert!(k.writing && !k.told);
+                // Too late for one that was acknowledged.
+                k.cancelled = k.wrote.is_none();
+            }
+            A::Acknowledged { id: n, .. } => {
+                let k = self.at(n.0);
+                assert_eq!(step, Step::WriteDone(n.0));
+                assert!(k.acknowledged && k.file_exists && !k.declined && !k.aborted && k.settled.is_none());
+            }
+            A::AcknowledgeAgain { id: n, .. } => {
+                let k = self.at(n.0);
+                assert!(step == Step::Reoffer && k.acknowledged && k.told);
+                assert!(k.file_exists && !k.declined && !k.aborted && k.settled.is_none());
                 offered.push(n);
             }
             A::Decline { id: n, .. } => {
@@ -248,7 +275,7 @@ impl World {
                 match outcome {
                     Outcome::Completed => assert!(k.completed),
                     Outcome::Aborted => assert!(!k.completed && (k.aborted || !k.acknowledged)),
-                    Outcome::Unknown => assert!(k.acknowledged && k.passed),
+                    Outcome::Unknown => assert!(k.writing && k.passed),
                 }
                 k.settled = Some(outcome);
             }

@@ -1,13 +1,15 @@
 //! The subtask's snapshots rule by rule.
 
-use crate::common::subtask::{cut, failed, written};
+use crate::common::subtask::{cut, failed, written, written_in_vain};
 use crate::common::{at, id, ms};
 use tidegate_protocol::message::DeclineReason;
 use tidegate_protocol::subtask::{
-    CutMeasured, Outcome, REOFFER_EVERY, SnapshotAction as A, SnapshotEvent as E, SubtaskSnapshots,
+    CutMeasured, CutTimes, Outcome, REOFFER_EVERY, SnapshotAction as A, SnapshotEvent as E, SubtaskSnapshots,
+    Written,
 };
 use tidegate_types::Nanos;
 use tidegate_types::SnapshotMode::{Aligned, Unaligned};
+use tidegate_types::snapshot::SubtaskStats;
 
 fn on(machine: &mut SubtaskSnapshots, now: Nanos, event: E) -> Vec<A> {
     let mut actions = Vec::new();
@@ -15,8 +17,15 @@ fn on(machine: &mut SubtaskSnapshots, now: Nanos, event: E) -> Vec<A> {
     actions
 }
 
-/// Runs checkpoint `n` to its acknowledgement.
-fn acknowledge(machine: &mut SubtaskSnapshots, n: u64) -> Vec<A> {
+fn start_of_write(actions: &[A]) -> CutTimes {
+    let [A::StartWrite { times, .. }] = actions else {
+        panic!("{actions:?}")
+    };
+    (**times).clone()
+}
+
+/// Runs checkpoint `n` to its write.
+fn write(machine: &mut SubtaskSnapshots, n: u64) -> CutTimes {
     on(machine, at(100), E::Begin(cut(n, 1)));
     let measured = CutMeasured {
         chain_delay: ms(3),
@@ -33,23 +42,24 @@ fn acknowledge(machine: &mut SubtaskSnapshots, n: u64) -> Vec<A> {
             measured,
         },
     );
-    assert_eq!(on(machine, at(110), E::PartDone(id(n))), [A::StartWrite(id(n))]);
+    start_of_write(&on(machine, at(110), E::PartDone(id(n))))
+}
+
+fn write_done(machine: &mut SubtaskSnapshots, now: Nanos, written: Box<Written>) -> Vec<A> {
     on(
         machine,
-        at(150),
+        now,
         E::WriteDone {
-            id: id(n),
-            result: Ok(written(n)),
+            id: id(1),
+            result: Ok(written),
         },
     )
 }
 
 #[test]
 fn times_become_statistics() {
-    let actions = acknowledge(&mut SubtaskSnapshots::new(), 1);
-    let [A::Acknowledge { stats, .. }] = &actions[..] else {
-        panic!("{actions:?}")
-    };
+    let times = write(&mut SubtaskSnapshots::new(), 1);
+    let stats = times.stats(at(150), SubtaskStats::default());
     assert_eq!(stats.start_delay, ms(15), "with the chain's and the record's");
     assert_eq!((stats.alignment, stats.sync), (ms(20), ms(1)));
     assert_eq!((stats.asynchronous, stats.end_to_end), (ms(44), ms(80)));
@@ -71,18 +81,8 @@ fn a_barrier_that_overtakes_on_an_output_makes_the_subtask_unaligned() {
     );
     on(&mut machine, at(0), E::PartDone(id(1)));
     on(&mut machine, at(1), E::OutputOvertook(id(1)));
-    on(&mut machine, at(1), E::PartDone(id(1)));
-    let actions = on(
-        &mut machine,
-        at(2),
-        E::WriteDone {
-            id: id(1),
-            result: Ok(written(1)),
-        },
-    );
-    let [A::Acknowledge { stats, .. }] = &actions[..] else {
-        panic!("{actions:?}")
-    };
+    let times = start_of_write(&on(&mut machine, at(1), E::PartDone(id(1))));
+    let stats = times.stats(at(2), SubtaskStats::default());
     assert_eq!(stats.mode, Some(Unaligned));
 }
 
@@ -90,11 +90,27 @@ fn a_barrier_that_overtakes_on_an_output_makes_the_subtask_unaligned() {
 fn an_unanswered_acknowledgement_is_said_again() {
     let mut machine = SubtaskSnapshots::new();
     assert_eq!(machine.next_tick(), Nanos::NEVER);
-    let first = acknowledge(&mut machine, 1);
+    write(&mut machine, 1);
+    let Written { snapshot, stats, .. } = *written(1);
+    assert_eq!(
+        write_done(&mut machine, at(150), written(1)),
+        [A::Acknowledged {
+            id: id(1),
+            snapshot: snapshot.clone()
+        }],
+        "the writer has sent it"
+    );
     assert_eq!(machine.next_tick(), at(150) + REOFFER_EVERY);
     assert_eq!(on(&mut machine, at(151), E::Tick), []);
     let due = machine.next_tick();
-    assert_eq!(on(&mut machine, due, E::Tick), first);
+    assert_eq!(
+        on(&mut machine, due, E::Tick),
+        [A::AcknowledgeAgain {
+            id: id(1),
+            snapshot,
+            stats
+        }]
+    );
     let completed = E::Completed {
         id: id(1),
         oldest_pending: id(2),
@@ -132,14 +148,7 @@ fn a_late_write_is_deleted_and_not_acknowledged() {
         [A::CancelWrite(id(1)), A::Settle(id(1), Outcome::Aborted)]
     );
     assert!(machine.is_busy());
-    let late = on(
-        &mut machine,
-        at(2),
-        E::WriteDone {
-            id: id(1),
-            result: Ok(written(1)),
-        },
-    );
+    let late = write_done(&mut machine, at(2), written_in_vain(1));
     assert_eq!(
         late,
         [A::DeleteFiles {
@@ -148,6 +157,51 @@ fn a_late_write_is_deleted_and_not_acknowledged() {
         }]
     );
     assert!(!machine.is_busy());
+}
+
+/// The next barrier may be faster than the news of the write, on its way through the task's mailbox.
+#[test]
+fn a_write_that_a_barrier_says_is_decided_may_be_part_of_a_complete_checkpoint() {
+    let passed = [
+        A::CancelWrite(id(1)),
+        A::Settle(id(1), Outcome::Unknown),
+        A::Proceed(cut(2, 2).barrier),
+    ];
+    let mut machine = SubtaskSnapshots::new();
+    write(&mut machine, 1);
+    assert_eq!(on(&mut machine, at(160), E::Begin(cut(2, 2))), passed);
+    assert_eq!(
+        write_done(&mut machine, at(161), written(1)),
+        [],
+        "acknowledged: its files stay"
+    );
+
+    let mut machine = SubtaskSnapshots::new();
+    write(&mut machine, 1);
+    assert_eq!(on(&mut machine, at(160), E::Begin(cut(2, 2))), passed);
+    let files = vec!["chk-1/a".to_owned()];
+    assert_eq!(
+        write_done(&mut machine, at(161), written_in_vain(1)),
+        [A::DeleteFiles { id: id(1), files }],
+        "never acknowledged: nobody names them"
+    );
+}
+
+#[test]
+fn an_acknowledged_write_goes_when_the_abort_is_known() {
+    let mut machine = SubtaskSnapshots::new();
+    write(&mut machine, 1);
+    let aborted = E::Aborted {
+        id: id(1),
+        oldest_pending: id(2),
+    };
+    on(&mut machine, at(160), E::Begin(cut(2, 2)));
+    assert_eq!(on(&mut machine, at(160), aborted), []);
+    let files = vec!["chk-1/a".to_owned()];
+    assert_eq!(
+        write_done(&mut machine, at(161), written(1)),
+        [A::DeleteFiles { id: id(1), files }]
+    );
 }
 
 #[test]

@@ -114,7 +114,7 @@ pub struct DeployContext {
     /// Limits and switches of tasks.
     pub task: TaskSettings,
     /// Makes the way of a task's messages to the job master.
-    pub outbox: Box<dyn Fn(SubtaskId) -> Box<dyn Outbox> + Send>,
+    pub outbox: Box<dyn Fn(SubtaskId) -> Arc<dyn Outbox> + Send>,
     /// What to restore.
     pub restore: Option<Arc<RestorePlan>>,
 }

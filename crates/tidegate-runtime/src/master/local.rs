@@ -514,7 +514,7 @@ impl LocalEnv {
             budget,
             task,
             outbox: Box::new(move |id| {
-                Box::new(ToMaster {
+                Arc::new(ToMaster {
                     events: events.clone(),
                     id,
                     attempt: attempt.number,

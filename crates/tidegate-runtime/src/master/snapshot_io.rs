@@ -1,9 +1,8 @@
 //! Encodes and writes subtasks' snapshots: the part of a checkpoint that runs on the pool.
 
-use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_protocol::subtask::{WriteFailed, Written};
+use tidegate_protocol::subtask::WriteFailed;
 use tidegate_storage::{JobStore, Nonce, Nonces, Place, StateFileName, Writer};
 use tidegate_types::snapshot::{SectionBytes, SectionKind, SubtaskSnapshot, SubtaskStats};
 use tidegate_types::{AttemptNumber, LeaderEpoch};
@@ -11,7 +10,7 @@ use tidegate_types::{AttemptNumber, LeaderEpoch};
 use crate::chain::SnapshotPart;
 use crate::driver::threads::panic_text;
 use crate::error::chain_of;
-use crate::task::{SnapshotIo, WriteJob};
+use crate::task::{SnapshotIo, WriteJob, WrittenFiles};
 
 use super::io::Executor;
 
@@ -101,7 +100,7 @@ impl Work {
             parts,
             finished,
             stats,
-            cancelled,
+            race,
             reply,
             ..
         } = job;
@@ -109,7 +108,7 @@ impl Work {
             detail,
             files: Vec::new(),
         };
-        if cancelled.load(Ordering::Acquire) {
+        if race.is_cancelled() {
             return reply(Err(failed(
                 "the checkpoint was given up before it was written".into(),
             )));
@@ -131,7 +130,7 @@ impl Work {
             sections,
         );
         reply(match self.executor.block_on(write) {
-            Ok(written) => Ok(Box::new(Written {
+            Ok(written) => Ok(WrittenFiles {
                 files: written.path().map(str::to_owned).into_iter().collect(),
                 snapshot: SubtaskSnapshot {
                     subtask,
@@ -139,7 +138,7 @@ impl Work {
                     finished,
                 },
                 stats,
-            })),
+            }),
             Err(error) => Err(failed(chain_of(&error))),
         });
     }

@@ -1,20 +1,20 @@
 //! The cut of a task: waiting for its moment, taking it, sweeping what it owes, handing it to the writer.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tidegate_protocol::barrier::Cut;
-use tidegate_protocol::subtask::{CutMeasured, SnapshotEvent};
+use tidegate_protocol::message::FromTask;
+use tidegate_protocol::subtask::{CutMeasured, CutTimes, SnapshotEvent, Written};
 use tidegate_types::snapshot::SubtaskStats;
 use tidegate_types::{Barrier, CheckpointId, CheckpointKind, Nanos, SavepointFormat, SnapshotMode};
 
 use crate::chain::{Control, CutParts, Pass, Progress, SnapshotPart};
 use crate::error::{OpError, chain_of};
 
-use super::io::WriteJob;
+use super::io::{AckRace, WriteJob, WriteReply};
 use super::mailbox::Mail;
-use super::step::{Task, new_flag};
+use super::step::Task;
 
 /// Blocks that one sweep call preserves at most, whatever the clock says.
 const MAX_SWEEP: usize = 4096;
@@ -58,7 +58,7 @@ pub(super) struct OpenSnapshot {
     pub(super) captured: Vec<SnapshotPart>,
     /// Positions of nodes in the chain whose sweep isn't done.
     sweeping: Vec<usize>,
-    pub(super) cancelled: Arc<AtomicBool>,
+    pub(super) race: Arc<AckRace>,
     finished: bool,
     first_records: u64,
     processed: u64,
@@ -71,7 +71,7 @@ impl Default for OpenSnapshot {
             parts: Vec::new(),
             captured: Vec::new(),
             sweeping: Vec::new(),
-            cancelled: new_flag(),
+            race: Arc::default(),
             finished: false,
             first_records: 0,
             processed: 0,
@@ -261,10 +261,10 @@ impl Task {
         Ok(!done)
     }
 
-    /// Everything is collected: the pool encodes and writes it.
-    pub(super) fn start_write(&mut self, id: CheckpointId) {
+    /// Everything is collected: the pool encodes and writes it, and acknowledges it without waiting for the task.
+    pub(super) fn start_write(&mut self, id: CheckpointId, times: CutTimes) {
         let savepoint = self.open.get(&id).and_then(OpenSnapshot::savepoint);
-        let mailbox = self.mailbox();
+        let (mailbox, outbox, clock) = (self.mailbox(), self.outbox(), self.clock.clone());
         let Some(open) = self.open.get_mut(&id) else {
             return;
         };
@@ -276,6 +276,28 @@ impl Task {
             processed_bytes: self.body.estimate_bytes(open.processed),
             ..SubtaskStats::default()
         };
+        let race = open.race.clone();
+        let reply = move |result: WriteReply| {
+            let result = result.map(|files| {
+                Box::new(Written {
+                    snapshot: files.snapshot,
+                    stats: times.stats(clock.now(), files.stats),
+                    files: files.files,
+                    acknowledged: race.acknowledge(),
+                })
+            });
+            let acknowledged = result.as_ref().ok().filter(|w| w.acknowledged);
+            let acknowledgement = acknowledged.map(|w| FromTask::Acknowledged {
+                id,
+                snapshot: w.snapshot.clone(),
+                stats: w.stats.clone(),
+            });
+            // In this order: what the master answers must find the task informed.
+            mailbox.send(Mail::Written { id, result });
+            if let Some(acknowledgement) = acknowledgement {
+                outbox.send(acknowledgement);
+            }
+        };
         self.io.write(WriteJob {
             id,
             subtask: self.id,
@@ -283,8 +305,8 @@ impl Task {
             finished: open.finished,
             savepoint,
             stats,
-            cancelled: open.cancelled.clone(),
-            reply: Box::new(move |result| mailbox.send(Mail::Written { id, result })),
+            race: open.race.clone(),
+            reply: Box::new(reply),
         });
     }
 }

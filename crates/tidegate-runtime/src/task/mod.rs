@@ -15,7 +15,7 @@ mod step;
 
 pub use body::{Body, BodyTaken};
 pub use gates::{GateBody, GatePort, TwoGateBody, TwoInputHead};
-pub use io::{Outbox, SnapshotIo, WriteJob, WriteReply};
+pub use io::{AckRace, Outbox, SnapshotIo, WriteJob, WriteReply, WrittenFiles};
 pub use mailbox::{Mail, Mailbox};
 pub use metrics::{TaskMetrics, TaskStatus, TaskTotals, Wait};
 pub use source_body::SourceBody;

@@ -11,7 +11,6 @@ mod mail;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use tidegate_protocol::barrier::{BarrierEvent, BarrierHandler};
@@ -88,7 +87,7 @@ pub struct TaskParts {
     /// The clock.
     pub clock: Arc<dyn Clock>,
     /// Where its messages go.
-    pub outbox: Box<dyn Outbox>,
+    pub outbox: Arc<dyn Outbox>,
     /// Who writes its snapshots.
     pub io: Arc<dyn SnapshotIo>,
     /// Limits and switches.
@@ -105,7 +104,7 @@ pub struct Task {
     mailbox: Arc<Mailbox>,
     pub(super) signal: Arc<TaskSignal>,
     pub(super) clock: Arc<dyn Clock>,
-    outbox: Box<dyn Outbox>,
+    outbox: Arc<dyn Outbox>,
     pub(super) io: Arc<dyn SnapshotIo>,
     pub(super) settings: TaskSettings,
     metrics: Arc<TaskMetrics>,
@@ -176,6 +175,10 @@ impl Task {
 
     pub(super) fn mailbox(&self) -> Arc<Mailbox> {
         self.mailbox.clone()
+    }
+
+    pub(super) fn outbox(&self) -> Arc<dyn Outbox> {
+        self.outbox.clone()
     }
 
     /// Its signal.
@@ -408,9 +411,4 @@ impl OpenSnapshot {
             Some(CheckpointKind::Checkpoint) | None => None,
         }
     }
-}
-
-/// A flag that a snapshot's write is pointless.
-pub(super) fn new_flag() -> Arc<AtomicBool> {
-    Arc::new(AtomicBool::new(false))
 }

@@ -29,6 +29,15 @@ pub fn written(n: u64) -> Box<Written> {
         snapshot,
         stats: SubtaskStats::default(),
         files: vec![format!("chk-{n}/a")],
+        acknowledged: true,
+    })
+}
+
+/// Written, but cancelled before it was acknowledged.
+pub fn written_in_vain(n: u64) -> Box<Written> {
+    Box::new(Written {
+        acknowledged: false,
+        ..*written(n)
     })
 }
 

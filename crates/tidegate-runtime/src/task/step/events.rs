@@ -1,7 +1,5 @@
 //! Between the gates, the barrier handler, the snapshot machine and the operators: who is told what.
 
-use std::sync::atomic::Ordering;
-
 use tidegate_protocol::barrier::{BarrierAction, BarrierEvent};
 use tidegate_protocol::message::FromTask;
 use tidegate_protocol::subtask::{Outcome as SnapshotOutcome, SnapshotAction, SnapshotEvent};
@@ -95,17 +93,19 @@ impl Task {
             match action {
                 SnapshotAction::Proceed(barrier) => self.proceed(now, barrier),
                 SnapshotAction::ForwardCancel(id) => self.body.chain().control(Control::Cancel(id), now),
-                SnapshotAction::StartWrite(id) => self.start_write(id),
+                SnapshotAction::StartWrite { id, times } => self.start_write(id, *times),
                 SnapshotAction::CancelWrite(id) => {
                     if let Some(open) = self.open.get(&id) {
-                        open.cancelled.store(true, Ordering::Release);
+                        open.race.cancel();
                     }
                 }
-                SnapshotAction::Acknowledge { id, snapshot, stats } => {
+                SnapshotAction::Acknowledged { id, snapshot } => {
                     if snapshot.finished {
                         self.finished_acks.insert(id);
-                        self.final_sections = Some(snapshot.clone());
+                        self.final_sections = Some(snapshot);
                     }
+                }
+                SnapshotAction::AcknowledgeAgain { id, snapshot, stats } => {
                     self.outbox.send(FromTask::Acknowledged { id, snapshot, stats });
                 }
                 SnapshotAction::Decline { id, reason, detail } => {
@@ -121,7 +121,7 @@ impl Task {
     pub(super) fn settle(&mut self, id: CheckpointId, outcome: SnapshotOutcome) -> Result<(), OpError> {
         self.cuts.retain(|c| c.barrier.id != id);
         if let Some(open) = self.open.remove(&id) {
-            open.cancelled.store(true, Ordering::Release);
+            open.race.cancel();
         }
         let outcome = match outcome {
             SnapshotOutcome::Completed => Outcome::Completed,

@@ -141,6 +141,17 @@ impl StoreDir {
         }
     }
 
+    /// The directory at `location` if that is in this one and this one is in memory: opened by its location it would be
+    /// a store of its own. A directory on disk is found by its path anyway.
+    pub(crate) fn find(&self, location: &str) -> Option<Self> {
+        let below = location.strip_prefix(self.url.trim_end_matches('/'))?;
+        let is_inside = below.is_empty() || below.starts_with('/');
+        (self.local.is_none() && is_inside).then(|| {
+            let segments = below.split('/').filter(|segment| !segment.is_empty());
+            segments.fold(self.clone(), |dir, segment| dir.child(segment))
+        })
+    }
+
     /// The directory that contains this one, with this one's name in it.
     pub(crate) fn split_parent(&self) -> Option<(Self, String)> {
         if let Some(name) = self.prefix.filename() {

@@ -151,15 +151,7 @@ impl CheckpointStore {
     /// # Errors
     /// As [`open_snapshot`].
     pub async fn open_snapshot(&self, location: &str) -> Result<Snapshot, StorageError> {
-        match location.strip_prefix(self.root().url()) {
-            Some(below) if self.root().local_path().is_none() => {
-                let segments = strip_metadata(below)
-                    .split('/')
-                    .filter(|segment| !segment.is_empty());
-                snapshot_at(segments.fold(self.root().clone(), |dir, segment| dir.child(segment))).await
-            }
-            _ => open_snapshot(location).await,
-        }
+        open_below(self.root(), location).await
     }
 
     /// The jobs that have a directory here, in the order of their directories' names.
@@ -186,6 +178,25 @@ impl CheckpointStore {
 }
 
 impl JobStore {
+    /// [`CheckpointStore::open_snapshot`] of the checkpoint directory that this job is in.
+    ///
+    /// # Errors
+    /// As [`open_snapshot`].
+    pub async fn open_snapshot(&self, location: &str) -> Result<Snapshot, StorageError> {
+        open_below(&self.root, location).await
+    }
+
+    /// The directory that a person names for savepoints: created if it is on disk, or one inside this in-memory store.
+    ///
+    /// # Errors
+    /// As [`StoreDir::create`].
+    pub fn savepoint_target(&self, location: &str) -> Result<StoreDir, StorageError> {
+        match self.root.find(location) {
+            Some(inside) => Ok(inside),
+            None => StoreDir::create(location),
+        }
+    }
+
     /// Every checkpoint that left a trace, lowest id first.
     ///
     /// # Errors
@@ -271,6 +282,14 @@ fn summary(decision: &Decision) -> DecisionSummary {
 /// ([`Snapshot::expect_job`]).
 pub async fn open_snapshot(location: &str) -> Result<Snapshot, StorageError> {
     snapshot_at(StoreDir::open(strip_metadata(location))?).await
+}
+
+/// [`open_snapshot`], with what is inside of an in-memory `root` found in it.
+async fn open_below(root: &StoreDir, location: &str) -> Result<Snapshot, StorageError> {
+    match root.find(strip_metadata(location)) {
+        Some(inside) => snapshot_at(inside).await,
+        None => open_snapshot(location).await,
+    }
 }
 
 /// The directory that a path means: itself, or the one in which a named `_metadata` stands.

@@ -18,7 +18,7 @@ use tidegate_protocol::coordinator::{CheckpointContent, Decision, DecisionOutcom
 use tidegate_storage::{
     AbortCause, CheckpointMetadata, Decision as StoredDecision, DecisionObject, DeletePermit, Finished,
     InputMeta, JobStore, Leadership, LineageId, Newest, Nonces, OperatorMeta, Outcome, Snapshot,
-    StateFileName, StatsSummary, StorageError, StoreDir, View, Writer, open_snapshot,
+    StateFileName, StatsSummary, StorageError, View, Writer,
 };
 use tidegate_types::snapshot::{Section, SectionKind};
 use tidegate_types::{AttemptNumber, CheckpointId, EventTime, InputIndex, OperatorUid};
@@ -179,7 +179,7 @@ impl StoreWorker {
         // A snapshot in the way of which is an error must not cost a claim.
         let named = match &choice {
             RestoreChoice::Path(path) => {
-                let snapshot = open_snapshot(path).await?;
+                let snapshot = self.store.open_snapshot(path).await?;
                 snapshot.expect_job(self.store.job())?;
                 Some(Box::new(snapshot))
             }
@@ -373,7 +373,7 @@ impl StoreWorker {
         let target = target.or(self.savepoint_dir.as_deref()).ok_or(
             "no directory was given for the savepoint and execution.checkpointing.savepoint-dir isn't set",
         )?;
-        let target = StoreDir::create(target)?;
+        let target = self.store.savepoint_target(target)?;
         let mut guard = lock(&self.decider);
         let Decider { leadership, nonces } = &mut *guard;
         let leadership = leadership.as_ref().expect("savepoints come after a claim");

@@ -10,7 +10,7 @@ use tidegate_runtime::driver::ticker::TICK;
 use tidegate_runtime::graph::Deployed;
 use tidegate_runtime::signal::TaskSignal;
 use tidegate_runtime::task::{Mail, Mailbox, Step, Task, TaskMetrics};
-use tidegate_types::{AttemptNumber, Nanos, SubtaskId};
+use tidegate_types::{AttemptNumber, LeaderEpoch, Nanos, SubtaskId};
 
 use crate::checks;
 use crate::faults::INJECTED_PANIC;
@@ -160,8 +160,8 @@ impl Driven {
     }
 
     /// Puts a message into its mailbox.
-    pub fn send(&self, message: ToTask) {
-        self.mailbox.send(Mail::Master(message));
+    pub fn send(&self, from: LeaderEpoch, message: ToTask) {
+        self.mailbox.send(Mail::Master(from, message));
     }
 
     /// Opens it, or steps it once.

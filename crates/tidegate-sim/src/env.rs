@@ -14,7 +14,7 @@ use tidegate_runtime::master::{
 };
 use tidegate_types::options::Settings;
 use tidegate_types::snapshot::SubtaskSnapshot;
-use tidegate_types::{AttemptNumber, EventTime, Nanos, SubtaskId};
+use tidegate_types::{AttemptNumber, EventTime, LeaderEpoch, Nanos, SubtaskId};
 
 use crate::driven::Driven;
 use crate::process::{ProcessWires, Shared, ToTasks, post};
@@ -35,6 +35,8 @@ pub(crate) struct SimEnv {
     pub(crate) replies: VecDeque<IoReply>,
     pub(crate) tasks: Vec<Driven>,
     pub(crate) attempt: AttemptNumber,
+    /// What was deployed last.
+    pub(crate) deployed: Option<Attempt>,
     pub(crate) abandon_at: Option<Nanos>,
     pub(crate) answers: BTreeMap<RequestId, Result<RequestDone, RequestFailure>>,
     pub(crate) state: JobState,
@@ -61,6 +63,7 @@ impl SimEnv {
             replies: VecDeque::new(),
             tasks: Vec::new(),
             attempt: AttemptNumber(0),
+            deployed: None,
             abandon_at: None,
             answers: BTreeMap::new(),
             state: JobState::Created,
@@ -93,7 +96,7 @@ impl SimEnv {
             self.worker.store().clone(),
             Executor::Inline,
             Arc::new(self.wires.clone()),
-            (attempt.epoch, attempt.number),
+            attempt.number,
             self.settings.checkpoints.inline_threshold.bytes(),
             self.worker.writer_nonces(),
         );
@@ -120,8 +123,8 @@ impl MasterEnv for SimEnv {
         self.shared.clock.wall_ms()
     }
 
-    fn send(&mut self, to: SubtaskId, message: ToTask) {
-        post(&mut self.to_tasks, to, &message);
+    fn send(&mut self, from: LeaderEpoch, to: SubtaskId, message: ToTask) {
+        post(&mut self.to_tasks, to, &(from, message));
     }
 
     fn request(&mut self, request: IoRequest) {
@@ -138,6 +141,7 @@ impl MasterEnv for SimEnv {
             attempt.number, attempt.epoch
         ));
         self.attempt = attempt.number;
+        self.deployed = Some(attempt);
         self.abandon_at = None;
         self.to_tasks.clear();
         // Whoever was abandoned in user code comes back some time; everybody else is gone.
@@ -153,14 +157,14 @@ impl MasterEnv for SimEnv {
         Ok(deployment.finished)
     }
 
-    fn cancel_tasks(&mut self) {
+    fn cancel_tasks(&mut self, from: LeaderEpoch) {
         let attempt = self.attempt;
         for task in self
             .tasks
             .iter()
             .filter(|t| t.lane().0 == attempt && t.is_alive())
         {
-            post(&mut self.to_tasks, task.id(), &ToTask::Cancel);
+            post(&mut self.to_tasks, task.id(), &(from, ToTask::Cancel));
         }
         self.abandon_at = self.settings.tasks.cancellation_timeout.map(|t| self.now() + t);
     }

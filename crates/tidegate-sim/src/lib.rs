@@ -20,6 +20,7 @@ pub mod run;
 pub mod scenario;
 pub mod seed;
 pub mod sim;
+pub mod takeover;
 pub mod trace;
 pub mod wire;
 pub mod words;

@@ -16,13 +16,13 @@ use tidegate_runtime::clock::Clock;
 use tidegate_runtime::driver::threads::panic_text;
 use tidegate_runtime::graph::JobGraph;
 use tidegate_runtime::master::{
-    Executor, IoReply, IoRequest, JobMaster, JobState, MasterEvent, MasterParts, RestoreChoice, StoreWorker,
-    StoreWorkerParts, coordinator_settings, restart_strategy,
+    Executor, IoReply, IoRequest, JobMaster, JobState, MasterEvent, MasterParts, RestoreChoice, Running,
+    StoreWorker, StoreWorkerParts, coordinator_settings, restart_strategy,
 };
 use tidegate_storage::fault::{FaultStore, Op};
 use tidegate_storage::{CheckpointStore, Nonces};
 use tidegate_types::options::{CheckpointRetention, Settings};
-use tidegate_types::{Nanos, SubtaskId};
+use tidegate_types::{LeaderEpoch, Nanos, SubtaskId};
 
 use crate::clock::SimClock;
 use crate::driven::{Driven, Phase};
@@ -109,11 +109,14 @@ pub enum Offer {
 /// One process.
 pub struct Process {
     name: u32,
-    master: JobMaster,
-    env: SimEnv,
+    pub(crate) job: Job,
+    pub(crate) master: JobMaster,
+    pub(crate) env: SimEnv,
     shared: Shared,
     store: FaultStore,
     next_request: u64,
+    /// What tasks of the current attempt said when they finished.
+    pub(crate) finished: BTreeMap<SubtaskId, FromTask>,
 }
 
 impl Process {
@@ -123,32 +126,23 @@ impl Process {
     /// If the job's id can't name a directory.
     pub fn start(name: u32, job: Job, shared: &Shared, seed: Seed) -> Self {
         let store = FaultStore::new(shared.store.clone(), plan(shared.clone(), name));
-        let jobs = CheckpointStore::over(Arc::new(store.clone()), "memory:///sim");
-        let worker = StoreWorker::new(StoreWorkerParts {
-            store: jobs.job(&job.graph.job).expect("a job's id names a directory"),
-            graph: job.graph.clone(),
-            executor: Executor::Inline,
-            nonces: Nonces::seeded(seed.child("nonces").0),
-            inline_total_bytes: job.settings.checkpoints.inline_total.bytes(),
-            savepoint_dir: job.settings.checkpoints.savepoint_dir.clone(),
-        });
-        let master = JobMaster::new(MasterParts {
-            graph: job.graph.clone(),
-            checkpoints: coordinator_settings(&job.settings, true),
-            restart: Restarts::new(restart_strategy(&job.settings), seed.child("restarts").0),
-            restore: job.restore,
-            new_lineage: job.settings.recovery.new_lineage,
-            delete_on_cancel: job.settings.checkpoints.retention == CheckpointRetention::DeleteOnCancellation,
-            executor: Executor::Inline,
-        });
-        let env = SimEnv::new(name, job.graph, job.settings, worker, shared.clone());
+        let (master, worker) = leader(&job, &store, seed, None);
+        let env = SimEnv::new(
+            name,
+            job.graph.clone(),
+            job.settings.clone(),
+            worker,
+            shared.clone(),
+        );
         let mut process = Self {
             name,
+            job,
             master,
             env,
             shared: shared.clone(),
             store,
             next_request: 0,
+            finished: BTreeMap::new(),
         };
         process.shared.note(&format!("p{name} starts"));
         process.tell(MasterEvent::Start);
@@ -211,7 +205,15 @@ impl Process {
         self.tell(MasterEvent::Cancel);
     }
 
-    fn tell(&mut self, event: MasterEvent) {
+    pub(crate) fn store(&self) -> &FaultStore {
+        &self.store
+    }
+
+    pub(crate) fn shared(&self) -> &Shared {
+        &self.shared
+    }
+
+    pub(crate) fn tell(&mut self, event: MasterEvent) {
         let told = catch_unwind(AssertUnwindSafe(|| self.master.on_event(&mut self.env, event)));
         if let Err(panic) = told {
             self.shared
@@ -307,7 +309,7 @@ impl Process {
             return;
         };
         let Some(bytes) = lane.pop_front() else { return };
-        let message: ToTask = decode(&bytes);
+        let (from, message): (LeaderEpoch, ToTask) = decode(&bytes);
         let fate = match &message {
             ToTask::Completed { .. } | ToTask::Aborted { .. } => self.shared.faults.hint(),
             ToTask::Trigger(_) if self.shared.faults.loses_trigger() => Fate::Lost,
@@ -336,7 +338,7 @@ impl Process {
             .iter()
             .find(|t| t.id() == id && t.lane().0 == current)
         {
-            task.send(message);
+            task.send(from, message);
         }
     }
 
@@ -353,6 +355,9 @@ impl Process {
                 self.shared
                     .note(&format!("p{} from {id}: {}", self.name, brief_from(&message)));
                 self.judge_failure(&message);
+                if matches!(message, FromTask::Finished { .. }) && attempt == self.env.attempt {
+                    self.finished.insert(id, message.clone());
+                }
                 self.tell(MasterEvent::FromTask(id, attempt, message));
             }
         }
@@ -434,6 +439,35 @@ impl Process {
     }
 }
 
+/// A job's leader: its master, and who serves its requests.
+pub(crate) fn leader(
+    job: &Job,
+    store: &FaultStore,
+    seed: Seed,
+    running: Option<Running>,
+) -> (JobMaster, Arc<StoreWorker>) {
+    let jobs = CheckpointStore::over(Arc::new(store.clone()), "memory:///sim");
+    let worker = StoreWorker::new(StoreWorkerParts {
+        store: jobs.job(&job.graph.job).expect("a job's id names a directory"),
+        graph: job.graph.clone(),
+        executor: Executor::Inline,
+        nonces: Nonces::seeded(seed.child("nonces").0),
+        inline_total_bytes: job.settings.checkpoints.inline_total.bytes(),
+        savepoint_dir: job.settings.checkpoints.savepoint_dir.clone(),
+    });
+    let master = JobMaster::new(MasterParts {
+        graph: job.graph.clone(),
+        checkpoints: coordinator_settings(&job.settings, true),
+        restart: Restarts::new(restart_strategy(&job.settings), seed.child("restarts").0),
+        restore: job.restore.clone(),
+        new_lineage: job.settings.recovery.new_lineage,
+        running,
+        delete_on_cancel: job.settings.checkpoints.retention == CheckpointRetention::DeleteOnCancellation,
+        executor: Executor::Inline,
+    });
+    (master, worker)
+}
+
 fn plan(shared: Shared, name: u32) -> impl FnMut(&Op) -> tidegate_storage::fault::Fault + Send + 'static {
     move |op| {
         let fault = shared.faults.store(op);
@@ -473,6 +507,9 @@ fn brief_request(request: &IoRequest) -> String {
     match request {
         IoRequest::Claim(choice) => format!("claim {choice:?}"),
         IoRequest::Settle { snapshot, .. } => format!("settle {:?}", snapshot.as_ref().map(|s| s.id().0)),
+        IoRequest::TakeOverSinks { snapshot, .. } => {
+            format!("take sinks over {:?}", snapshot.as_ref().map(|s| s.id().0))
+        }
         IoRequest::Decide { id, decision, .. } => match decision {
             tidegate_protocol::coordinator::Decision::Complete(_) => format!("decide {id} complete"),
             tidegate_protocol::coordinator::Decision::Aborted(record) => {
@@ -511,7 +548,7 @@ fn brief_reply(reply: &IoReply) -> String {
 pub(crate) type ToTasks = BTreeMap<SubtaskId, VecDeque<Vec<u8>>>;
 
 /// Puts a message in line.
-pub(crate) fn post(lanes: &mut ToTasks, to: SubtaskId, message: &ToTask) {
+pub(crate) fn post(lanes: &mut ToTasks, to: SubtaskId, message: &(LeaderEpoch, ToTask)) {
     lanes.entry(to).or_default().push_back(encode(message));
 }
 

@@ -102,6 +102,19 @@ impl Wires {
         first
     }
 
+    /// What tasks sent and nobody heard is lost, except for how they ended: their driver says that again.
+    pub(crate) fn lose_unheard(&self) {
+        for lane in self.queues().from_tasks.values_mut() {
+            lane.retain(|said| match said {
+                FromWire::Gone => true,
+                FromWire::Message(bytes) => {
+                    matches!(decode(bytes), FromTask::Finished { .. } | FromTask::Failed { .. })
+                }
+            });
+        }
+        self.queues().from_tasks.retain(|_, lane| !lane.is_empty());
+    }
+
     /// How many jobs wait for the pool.
     pub fn jobs(&self) -> usize {
         self.queues().jobs.len()

@@ -157,6 +157,11 @@ impl SplitEnumerator<Lane, Undealt> for Undealt {
         self.lanes.extend(splits);
     }
 
+    fn take_over(&mut self, splits: Vec<Lane>) {
+        self.lanes
+            .retain(|free| splits.iter().all(|held| held.lane != free.lane));
+    }
+
     fn snapshot(&mut self) -> Result<Undealt, BoxError> {
         Ok(self.clone())
     }

@@ -75,6 +75,24 @@ impl FileEnumerator {
     }
 }
 
+impl FileEnumerator {
+    /// Counts a file as handed out up to the end of a split; what that takes along is returned.
+    fn hand_out_up_to(&mut self, held: &FileSplit) {
+        let Some(at) = self.state.files.iter().position(|f| f.path == held.path) else {
+            return;
+        };
+        let file = &mut self.state.files[at];
+        if file.next < held.end {
+            let skipped = FileSplit::new(file.path.clone(), file.next, held.end, file.file);
+            file.next = held.end;
+            self.state.returned.push_back(skipped);
+        }
+        if file.next >= file.file.size {
+            self.state.files.remove(at);
+        }
+    }
+}
+
 impl SplitEnumerator<FileSplit, FileEnumeration> for FileEnumerator {
     fn next_split(&mut self, _: SubtaskIndex) -> Result<NextSplit<FileSplit>, BoxError> {
         Ok(self.next().map_or(NextSplit::NoMore, NextSplit::Split))
@@ -82,6 +100,14 @@ impl SplitEnumerator<FileSplit, FileEnumeration> for FileEnumerator {
 
     fn add_back(&mut self, splits: Vec<FileSplit>) {
         self.state.returned.extend(splits);
+    }
+
+    fn take_over(&mut self, splits: Vec<FileSplit>) {
+        for held in splits {
+            self.hand_out_up_to(&held);
+            let free = std::mem::take(&mut self.state.returned);
+            self.state.returned = free.into_iter().flat_map(|free| free.without(&held)).collect();
+        }
     }
 
     fn snapshot(&mut self) -> Result<FileEnumeration, BoxError> {

@@ -31,6 +31,17 @@ pub struct FileSplit {
 }
 
 impl FileSplit {
+    /// What is left of a range of which nothing is read, without another.
+    pub(crate) fn without(self, other: &Self) -> Vec<Self> {
+        if self.path != other.path {
+            return vec![self];
+        }
+        let part = |start: u64, end: u64| Self::new(self.path.clone(), start, end, self.file);
+        let before = part(self.start, self.end.min(other.start));
+        let behind = part(self.start.max(other.end), self.end);
+        [before, behind].into_iter().filter(|s| s.start < s.end).collect()
+    }
+
     /// A range of which nothing is read.
     pub(crate) fn new(path: Arc<str>, start: u64, end: u64, file: Fingerprint) -> Self {
         Self {

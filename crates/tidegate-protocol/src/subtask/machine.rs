@@ -65,8 +65,8 @@ impl std::hash::Hash for Kept {
 /// the machine before [`SnapshotEvent::WriteDone`], but a barrier may.
 ///
 /// Events about a checkpoint that is off (a late part, a late cut) are ignored; a late write has its files
-/// deleted unless it may be part of a complete checkpoint. Before the barrier has left, an abort makes a cancel marker go in its place;
-/// the handler, for which the checkpoint may be over by then, doesn't send one.
+/// deleted unless it may be part of a complete checkpoint. Before the barrier has left, an abort makes a cancel
+/// marker go in its place; the handler, for which the checkpoint may be over by then, doesn't send one.
 ///
 /// # Panics
 /// [`on_event`](Self::on_event) panics if the driver breaks the contract: a checkpoint begun twice, more parts

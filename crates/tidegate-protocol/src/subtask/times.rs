@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tidegate_types::snapshot::SubtaskStats;
-use tidegate_types::{Nanos, SnapshotMode};
+use tidegate_types::{LeaderEpoch, Nanos, SnapshotMode};
 
 use crate::barrier::Cut;
 
@@ -27,6 +27,11 @@ impl CutTimes {
             cut_at: at,
             measured: CutMeasured::default(),
         }
+    }
+
+    /// The leadership that triggered the checkpoint.
+    pub fn epoch(&self) -> LeaderEpoch {
+        self.cut.barrier.epoch
     }
 
     /// The statistics of a write that ended at `now`; sizes and counts are those of `rest`.

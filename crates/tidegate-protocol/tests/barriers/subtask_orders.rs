@@ -119,6 +119,19 @@ impl World {
         id(self.known.iter().take_while(|k| k.is_decided()).count() as u64 + 1)
     }
 
+    fn write_done(&mut self, n: u64) -> E {
+        let k = self.at(n);
+        k.told = true;
+        E::WriteDone {
+            id: id(n),
+            result: match k.wrote {
+                Some(true) if k.acknowledged => Ok(written(n)),
+                Some(true) => Ok(written_in_vain(n)),
+                _ => Err(failed(n)),
+            },
+        }
+    }
+
     /// What the machine is told of a step, if anything.
     fn event(&mut self, step: Step) -> Option<E> {
         Some(match step {
@@ -152,18 +165,7 @@ impl World {
                 k.acknowledged = well && !k.cancelled;
                 return None;
             }
-            Step::WriteDone(n) => {
-                let k = self.at(n);
-                k.told = true;
-                E::WriteDone {
-                    id: id(n),
-                    result: match k.wrote {
-                        Some(true) if k.acknowledged => Ok(written(n)),
-                        Some(true) => Ok(written_in_vain(n)),
-                        _ => Err(failed(n)),
-                    },
-                }
-            }
+            Step::WriteDone(n) => self.write_done(n),
             Step::Decline(n) => {
                 self.at(n).handler_declined = true;
                 E::Declined {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use bytes::Bytes;
+use tidegate_protocol::coordinator::ReaderSplits;
 use tidegate_protocol::message::ToTask;
 use tidegate_storage::Snapshot;
 use tidegate_types::snapshot::{Encoding, Section, SectionHead, SectionKind};
@@ -82,6 +83,21 @@ impl Enumerators {
                 None
             }
         })
+    }
+
+    /// A reader asks before anything may be given.
+    pub(super) fn wait(&mut self, uid: OperatorUid, reader: SubtaskId) {
+        self.waiting.insert((uid, reader));
+    }
+
+    /// Readers have these splits, which the enumerators' state doesn't know of.
+    pub(super) fn take_over(&mut self, held: &[ReaderSplits]) -> Result<(), JobError> {
+        for ReaderSplits { uid, splits, .. } in held {
+            if let Some(enumerator) = self.by_uid.get_mut(uid) {
+                enumerator.take_over(splits).map_err(|e| source_error(uid, &e))?;
+            }
+        }
+        Ok(())
     }
 
     /// Whether readers wait for splits that may turn up.

@@ -42,6 +42,13 @@ pub enum IoRequest {
         /// The attempt, for names.
         attempt: Attempt,
     },
+    /// Let every sink commit what the newest checkpoint lists; its writers run on.
+    TakeOverSinks {
+        /// The newest checkpoint, if there is one.
+        snapshot: Option<Box<Snapshot>>,
+        /// The running attempt, for names.
+        attempt: Attempt,
+    },
     /// Create a decision object.
     Decide {
         /// The checkpoint.
@@ -95,7 +102,7 @@ pub struct ClaimedStore {
 pub enum IoReply {
     /// Answers [`IoRequest::Claim`].
     Claimed(Result<Box<ClaimedStore>, StorageError>),
-    /// Answers [`IoRequest::Settle`]: or which sink and why not.
+    /// Answers [`IoRequest::Settle`] and [`IoRequest::TakeOverSinks`]: or which sink and why not.
     Settled(Result<(), (OperatorUid, BoxError)>),
     /// Answers [`IoRequest::Decide`].
     Decided {
@@ -185,8 +192,8 @@ pub trait MasterEnv {
     /// Wall clock, in milliseconds.
     fn wall_ms(&self) -> EventTime;
 
-    /// Sends a message to a task of the current attempt.
-    fn send(&mut self, to: SubtaskId, message: ToTask);
+    /// Sends a message to a task of the current attempt, under this leadership.
+    fn send(&mut self, from: LeaderEpoch, to: SubtaskId, message: ToTask);
 
     /// Starts a request; its reply comes as an event.
     fn request(&mut self, request: IoRequest);
@@ -201,8 +208,9 @@ pub trait MasterEnv {
         restore: Option<Arc<RestorePlan>>,
     ) -> Result<Vec<(SubtaskId, SubtaskSnapshot)>, BoxError>;
 
-    /// Tells every task to stop; each comes back as [`MasterEvent::TaskGone`], in the end by being abandoned.
-    fn cancel_tasks(&mut self);
+    /// Tells every task to stop, under this leadership; each comes back as [`MasterEvent::TaskGone`], in the end by
+    /// being abandoned.
+    fn cancel_tasks(&mut self, from: LeaderEpoch);
 
     /// How a request of a person ended.
     fn answer(&mut self, request: RequestId, result: Result<RequestDone, RequestFailure>);

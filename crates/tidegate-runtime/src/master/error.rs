@@ -51,6 +51,9 @@ pub enum JobError {
         "another process took this job over (met at checkpoint {0}); this one has stopped and touched nothing since"
     )]
     Deposed(tidegate_types::CheckpointId),
+    /// Running tasks can't be led on.
+    #[error("running tasks can't be taken over: {0}")]
+    Takeover(String),
     /// A task could not be made.
     #[error("the job can't be deployed: {0}")]
     Deploy(BoxError),

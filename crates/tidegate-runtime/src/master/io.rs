@@ -7,26 +7,24 @@
 // that is what makes the lane strictly ordered.
 #![allow(clippy::await_holding_lock)]
 
-use std::collections::HashMap;
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
-use bytes::Bytes;
 use tidegate_protocol::coordinator::{CheckpointContent, Decision, DecisionOutcome, OperatorFinish, Verdict};
 use tidegate_storage::{
     AbortCause, CheckpointMetadata, Decision as StoredDecision, DecisionObject, DeletePermit, Finished,
-    InputMeta, JobStore, Leadership, LineageId, Newest, Nonces, OperatorMeta, Outcome, Snapshot,
-    StateFileName, StatsSummary, StorageError, View, Writer,
+    InputMeta, JobStore, Leadership, LineageId, Newest, Nonces, OperatorMeta, Outcome, StateFileName,
+    StatsSummary, StorageError, View, Writer,
 };
-use tidegate_types::snapshot::{Section, SectionKind};
-use tidegate_types::{AttemptNumber, CheckpointId, EventTime, InputIndex, OperatorUid};
+use tidegate_types::snapshot::SectionKind;
+use tidegate_types::{AttemptNumber, CheckpointId, EventTime, InputIndex};
 
 use crate::error::{BoxError, chain_of};
-use crate::graph::{Attempt, JobGraph, NodeId};
-use crate::operators::{AnyCommitter, SinkContext, read_committables};
+use crate::graph::{JobGraph, NodeId};
 
+use super::commits::Commits;
 use super::env::{ClaimedStore, CommitFailure, IoReply, IoRequest, RestoreChoice};
 
 /// Runs the store's futures where blocking is allowed.
@@ -92,7 +90,7 @@ pub struct StoreWorker {
     decider: Mutex<Decider>,
     view: Mutex<Option<View>>,
     permit: Mutex<Option<DeletePermit>>,
-    committers: Mutex<HashMap<OperatorUid, Box<dyn AnyCommitter>>>,
+    commits: Commits,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -103,6 +101,11 @@ impl StoreWorker {
     /// A worker that leads nothing yet.
     pub fn new(parts: StoreWorkerParts) -> Arc<Self> {
         Arc::new(Self {
+            commits: Commits::new(
+                parts.graph.clone(),
+                parts.store.dir().clone(),
+                parts.executor.clone(),
+            ),
             store: parts.store,
             graph: parts.graph,
             executor: parts.executor,
@@ -114,7 +117,6 @@ impl StoreWorker {
             }),
             view: Mutex::new(None),
             permit: Mutex::new(None),
-            committers: Mutex::new(HashMap::new()),
         })
     }
 
@@ -135,7 +137,10 @@ impl StoreWorker {
                 IoReply::Claimed(self.executor.block_on(self.claim(choice)).map(Box::new))
             }
             IoRequest::Settle { snapshot, attempt } => {
-                IoReply::Settled(self.settle(snapshot.as_deref(), attempt))
+                IoReply::Settled(self.commits.settle(snapshot.as_deref(), attempt))
+            }
+            IoRequest::TakeOverSinks { snapshot, attempt } => {
+                IoReply::Settled(self.commits.take_over(snapshot.as_deref(), attempt))
             }
             IoRequest::Decide {
                 id,
@@ -158,7 +163,7 @@ impl StoreWorker {
                 IoReply::Copied { id, result }
             }
             IoRequest::Commit { id, committables } => {
-                let result = self.commit(&committables);
+                let result = self.commits.commit(&committables);
                 let result = result.map_err(|(uid, error)| CommitFailure {
                     uid,
                     error: chain_of(&*error),
@@ -233,77 +238,6 @@ impl StoreWorker {
         *lock(&self.permit) = Some(claim.deletes);
         decider.leadership = Some(leadership);
         Ok(claimed)
-    }
-
-    fn settle(&self, snapshot: Option<&Snapshot>, attempt: Attempt) -> Result<(), (OperatorUid, BoxError)> {
-        let mut committers = lock(&self.committers);
-        committers.clear();
-        let mut listed = match snapshot {
-            None => HashMap::new(),
-            Some(snapshot) => {
-                let reader = snapshot.reader();
-                let sections: Vec<&Section> = snapshot
-                    .metadata()
-                    .sections()
-                    .filter(|s| s.head.kind == SectionKind::Committables)
-                    .collect();
-                let payloads = self
-                    .executor
-                    .block_on(reader.read_sections(&sections))
-                    .map_err(|e| {
-                        (
-                            sections
-                                .first()
-                                .map_or(OperatorUid::new(""), |s| s.head.uid.clone()),
-                            BoxError::from(e),
-                        )
-                    })?;
-                by_sink(sections.iter().copied().zip(payloads))?
-            }
-        };
-        for node in &self.graph.nodes {
-            let Some(sink) = &node.sink else { continue };
-            let uid = &node.uid;
-            let fail = |e: BoxError| (uid.clone(), e);
-            let cx = SinkContext {
-                job: self.graph.job.clone(),
-                uid: uid.clone(),
-                subtask: tidegate_types::SubtaskIndex(0),
-                parallelism: node.parallelism,
-                attempt: attempt.number,
-                epoch: attempt.epoch,
-                lineage: attempt.lineage,
-                restored: snapshot.map(Snapshot::id),
-                wall_ms: 0,
-            };
-            if let Some(mut committer) = (sink.committer)(cx).map_err(fail)? {
-                committer
-                    .settle(&listed.remove(uid).unwrap_or_default())
-                    .map_err(fail)?;
-                committers.insert(uid.clone(), committer);
-            }
-        }
-        Ok(())
-    }
-
-    fn commit(&self, committables: &[Section]) -> Result<(), (OperatorUid, BoxError)> {
-        let sections: Vec<&Section> = committables.iter().collect();
-        let Some(first) = sections.first() else {
-            return Ok(());
-        };
-        let reader = tidegate_storage::StateReader::new(self.store.dir().clone());
-        let payloads = self
-            .executor
-            .block_on(reader.read_sections(&sections))
-            .map_err(|e| (first.head.uid.clone(), BoxError::from(e)))?;
-        let listed = by_sink(sections.into_iter().zip(payloads))?;
-        let mut committers = lock(&self.committers);
-        for (uid, list) in listed {
-            if let Some(committer) = committers.get_mut(&uid) {
-                committer.commit(&list).map_err(|e| (uid, e))?;
-            }
-        }
-        Ok(())
     }
 
     async fn decide(
@@ -500,20 +434,6 @@ fn content_stats(content: &CheckpointContent) -> StatsSummary {
         }
     }
     stats
-}
-
-type BySink = HashMap<OperatorUid, Vec<Bytes>>;
-
-fn by_sink<'a>(
-    sections: impl Iterator<Item = (&'a Section, Bytes)>,
-) -> Result<BySink, (OperatorUid, BoxError)> {
-    let mut listed = BySink::new();
-    for (section, payload) in sections {
-        let uid = &section.head.uid;
-        let committables = read_committables(&payload).map_err(|e| (uid.clone(), e))?;
-        listed.entry(uid.clone()).or_default().extend(committables);
-    }
-    Ok(listed)
 }
 
 /// How long a failed commit waits before it is tried again.

@@ -1,34 +1,33 @@
 //! Jobs in this process: a master's thread per job, a thread per task, one shared runtime.
 
+mod env;
+mod job;
+
 use std::collections::{BTreeMap, HashMap};
-use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
+use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_protocol::coordinator::{
-    CoordinatorSettings, History, Request, RequestDone, RequestFailure, RequestId, TraceEvent,
-};
-use tidegate_protocol::message::{FromTask, ToTask};
+use tidegate_protocol::coordinator::{CoordinatorSettings, History, TraceEvent};
 use tidegate_protocol::restart::Restarts;
-use tidegate_storage::{CheckpointStore, JobLock, LockHolder, Nonces, layout};
+use tidegate_storage::{CheckpointStore, JobLock, LockHolder, Nonces};
 use tidegate_types::options::{CheckpointRetention, RestoreFrom, Settings};
-use tidegate_types::snapshot::SubtaskSnapshot;
-use tidegate_types::{AttemptNumber, CheckpointId, EventTime, JobId, Nanos, SubtaskId};
+use tidegate_types::{AttemptNumber, EventTime, JobId, Nanos};
 
 use crate::clock::{Clock, SystemClock};
 use crate::driver::pool::Pool;
-use crate::driver::threads;
 use crate::driver::ticker::Ticker;
-use crate::error::BoxError;
-use crate::graph::{Attempt, DeployContext, JobGraph, RestorePlan};
-use crate::task::{Mail, Mailbox, Outbox};
+use crate::graph::JobGraph;
 
-use super::configured::{coordinator_settings, restart_strategy, task_options};
-use super::env::{IoRequest, MasterEnv, MasterEvent, Report, RestoreChoice};
+use super::configured::{coordinator_settings, restart_strategy};
+use super::env::RestoreChoice;
 use super::error::JobError;
 use super::io::{Executor, StoreWorker, StoreWorkerParts};
-use super::machine::{JobMaster, JobOutcome, MasterParts};
-use super::snapshot_io::{Spawner, StoreIo};
-use super::status::{JobFailure, JobState, JobStatus, StatusBoard, SubtaskInfo, VertexInfo};
+use super::machine::{JobMaster, MasterParts};
+use super::status::{JobState, JobStatus, StatusBoard, VertexInfo};
+
+pub use job::{Ended, RunningJob};
+
+use env::{LocalEnv, lead};
 
 /// What jobs of one process share: clock, pools, ticker. Made by the first job, or given.
 pub struct Engine {
@@ -186,6 +185,7 @@ impl Engine {
                 Some(RestoreFrom::Path(path)) => RestoreChoice::Path(path.clone()),
             },
             new_lineage: settings.recovery.new_lineage,
+            running: None,
             delete_on_cancel: settings.checkpoints.retention == CheckpointRetention::DeleteOnCancellation,
             executor: executor.clone(),
         });
@@ -281,391 +281,6 @@ fn first_status(graph: &JobGraph, _: &Settings, now: EventTime) -> JobStatus {
         vertices: vertices.collect(),
         subtasks: Vec::new(),
         history: History::new(CoordinatorSettings::default().history_size),
-    }
-}
-
-type Answer = Result<RequestDone, RequestFailure>;
-type Answers = Arc<Mutex<HashMap<RequestId, tokio::sync::oneshot::Sender<Answer>>>>;
-
-/// How a job ended, for everybody who waits for it.
-pub type Ended = Result<JobOutcome, Arc<JobError>>;
-
-/// A job that was started in this process.
-pub struct RunningJob {
-    board: Arc<StatusBoard>,
-    events: Mutex<Sender<MasterEvent>>,
-    answers: Answers,
-    next_request: Mutex<u64>,
-    outcome: tokio::sync::watch::Receiver<Option<Ended>>,
-    settings: Settings,
-    graph: Arc<JobGraph>,
-}
-
-impl RunningJob {
-    /// Its status.
-    pub fn board(&self) -> &StatusBoard {
-        &self.board
-    }
-
-    /// Its settings.
-    pub fn settings(&self) -> &Settings {
-        &self.settings
-    }
-
-    /// Its dataflow.
-    pub fn graph(&self) -> &JobGraph {
-        &self.graph
-    }
-
-    /// Where a checkpoint is; `None` if checkpoints are only in memory.
-    pub fn checkpoint_path(&self, id: CheckpointId) -> Option<String> {
-        let dir = self.settings.checkpoints.dir.as_deref()?.trim_end_matches('/');
-        let job = layout::job_dir_name(&self.graph.job).ok()?;
-        Some(format!("{dir}/{job}/{}", layout::checkpoint_dir(id)))
-    }
-
-    /// Asks for something. Resolves when that is done or has failed; any runtime will do.
-    pub fn request(&self, what: Request) -> impl Future<Output = Answer> + Send + 'static {
-        let id = {
-            let mut next = self.next_request.lock().unwrap_or_else(PoisonError::into_inner);
-            *next += 1;
-            RequestId(*next)
-        };
-        let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(id, sender);
-        if !self.tell(MasterEvent::Request(id, what)) {
-            self.answers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&id);
-        }
-        async move {
-            let refused = || RequestFailure::Refused {
-                reason: "the job has ended".to_owned(),
-            };
-            receiver.await.unwrap_or_else(|_| Err(refused()))
-        }
-    }
-
-    /// Cancels the job.
-    pub fn cancel(&self) {
-        self.tell(MasterEvent::Cancel);
-    }
-
-    fn tell(&self, event: MasterEvent) -> bool {
-        self.events
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .send(event)
-            .is_ok()
-    }
-
-    /// Resolves when the job has ended; any runtime will do.
-    pub fn ended(&self) -> impl Future<Output = Ended> + Send + 'static {
-        let mut outcome = self.outcome.clone();
-        async move {
-            match outcome.wait_for(Option::is_some).await {
-                Ok(ended) => ended.clone().expect("waited for"),
-                Err(_) => unreachable!("the master says how the job ended before it goes"),
-            }
-        }
-    }
-
-    /// How it ended, if it has.
-    pub fn try_ended(&self) -> Option<Ended> {
-        self.outcome.borrow().clone()
-    }
-}
-
-struct LocalTask {
-    mailbox: Arc<Mailbox>,
-    revoke: Box<dyn Fn() + Send + Sync>,
-    alive: bool,
-}
-
-struct LocalEnv {
-    engine: Arc<Engine>,
-    worker: Arc<StoreWorker>,
-    executor: Executor,
-    graph: Arc<JobGraph>,
-    settings: Settings,
-    events: Sender<MasterEvent>,
-    board: Arc<StatusBoard>,
-    answers: Answers,
-    result: tokio::sync::watch::Sender<Option<Ended>>,
-    tasks: HashMap<SubtaskId, LocalTask>,
-    attempt: AttemptNumber,
-    /// When tasks that didn't stop are given up.
-    abandon_at: Option<Nanos>,
-    trace: Option<TraceSink>,
-    held: Option<JobLock>,
-    ended: Option<Ended>,
-}
-
-/// The master's thread.
-fn lead(mut master: JobMaster, mut env: LocalEnv, inbox: &Receiver<MasterEvent>) {
-    master.on_event(&mut env, MasterEvent::Start);
-    while !master.has_ended() {
-        let due = [master.next_timeout(), env.abandon_at]
-            .into_iter()
-            .flatten()
-            .min();
-        let event = match due {
-            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
-            Some(at) => inbox.recv_timeout(at.since(env.now())),
-        };
-        env.abandon_what_hangs();
-        match event {
-            Ok(event) => {
-                if let MasterEvent::TaskGone(subtask, attempt) = &event
-                    && *attempt == env.attempt
-                    && let Some(task) = env.tasks.get_mut(subtask)
-                {
-                    task.alive = false;
-                }
-                let news = matters(&event);
-                master.on_event(&mut env, event);
-                if news {
-                    env.publish(&master);
-                }
-            }
-            Err(RecvTimeoutError::Timeout) => {
-                master.on_event(&mut env, MasterEvent::Timeout);
-                env.publish(&master);
-            }
-            Err(RecvTimeoutError::Disconnected) => unreachable!("the environment holds a sender"),
-        }
-    }
-    env.publish(&master);
-    env.finish();
-}
-
-/// Whether what others see of checkpoints may have changed.
-fn matters(event: &MasterEvent) -> bool {
-    !matches!(
-        event,
-        MasterEvent::FromTask(
-            _,
-            _,
-            FromTask::RequestSplit { .. } | FromTask::SplitFinished { .. }
-        )
-    )
-}
-
-impl LocalEnv {
-    fn publish(&self, master: &JobMaster) {
-        let restarts = master.restarts();
-        let history = master.history().cloned();
-        self.board.update(|status| {
-            status.restarts = restarts;
-            if let Some(history) = history {
-                status.history = history;
-            }
-        });
-    }
-
-    /// Tasks whose user code didn't come back in time: their gates, writes and messages count no more.
-    fn abandon_what_hangs(&mut self) {
-        let now = self.now();
-        if self.abandon_at.is_none_or(|at| at > now) {
-            return;
-        }
-        self.abandon_at = None;
-        for (id, task) in self.tasks.iter_mut().filter(|(_, t)| t.alive) {
-            (task.revoke)();
-            task.alive = false;
-            tracing::warn!(subtask = %id, "user code didn't come back after the cancellation; its thread is abandoned");
-            self.board.update(|status| status.abandoned_threads += 1);
-            let _sent = self.events.send(MasterEvent::TaskGone(*id, self.attempt));
-        }
-    }
-
-    fn finish(&mut self) {
-        // The lock goes before anybody hears of the end: who waits for it may start the job again.
-        self.held = None;
-        let job = self.graph.job.clone();
-        self.engine
-            .running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&job);
-        let ended = self.ended.take();
-        self.result.send_replace(ended);
-    }
-
-    fn deploy_context(&self, attempt: Attempt, restore: Option<Arc<RestorePlan>>) -> DeployContext {
-        let io = StoreIo::new(
-            self.worker.store().clone(),
-            self.executor.clone(),
-            self.engine.pool.clone(),
-            (attempt.epoch, attempt.number),
-            self.settings.checkpoints.inline_threshold.bytes(),
-            self.worker.writer_nonces(),
-        );
-        let events = self.events.clone();
-        let (outputs, budget, task) = task_options(&self.settings, &self.graph);
-        DeployContext {
-            clock: self.engine.clock.clone(),
-            io,
-            outputs,
-            budget,
-            task,
-            outbox: Box::new(move |id| {
-                Arc::new(ToMaster {
-                    events: events.clone(),
-                    id,
-                    attempt: attempt.number,
-                })
-            }),
-            restore,
-        }
-    }
-}
-
-struct ToMaster {
-    events: Sender<MasterEvent>,
-    id: SubtaskId,
-    attempt: AttemptNumber,
-}
-
-impl Outbox for ToMaster {
-    fn send(&self, message: FromTask) {
-        // A master that is gone needs nothing any more.
-        let _sent = self
-            .events
-            .send(MasterEvent::FromTask(self.id, self.attempt, message));
-    }
-}
-
-impl MasterEnv for LocalEnv {
-    fn now(&self) -> Nanos {
-        self.engine.clock.now()
-    }
-
-    fn wall_ms(&self) -> EventTime {
-        self.engine.clock.wall_ms()
-    }
-
-    fn send(&mut self, to: SubtaskId, message: ToTask) {
-        if let Some(task) = self.tasks.get(&to) {
-            task.mailbox.send(Mail::Master(message));
-        }
-    }
-
-    fn request(&mut self, request: IoRequest) {
-        let (worker, events, clock) = (
-            self.worker.clone(),
-            self.events.clone(),
-            self.engine.clock.clone(),
-        );
-        self.engine.pool.spawn(Box::new(move || {
-            let reply = worker.perform(request, clock.wall_ms());
-            let _sent = events.send(MasterEvent::Io(reply));
-        }));
-    }
-
-    fn deploy(
-        &mut self,
-        attempt: Attempt,
-        restore: Option<Arc<RestorePlan>>,
-    ) -> Result<Vec<(SubtaskId, SubtaskSnapshot)>, BoxError> {
-        self.attempt = attempt.number;
-        self.abandon_at = None;
-        self.tasks.clear();
-        let cx = self.deploy_context(attempt, restore);
-        let deployment = self.graph.deploy(attempt, &cx)?;
-        let infos = deployment
-            .tasks
-            .iter()
-            .map(|t| SubtaskInfo {
-                id: t.task.id(),
-                metrics: t.metrics.clone(),
-            })
-            .collect();
-        self.board.update(|status| {
-            status.attempts += 1;
-            status.subtasks = infos;
-        });
-        for mut deployed in deployment.tasks {
-            let id = deployed.task.id();
-            let revoke = std::mem::replace(&mut deployed.revoke, Box::new(|| {}));
-            self.tasks.insert(
-                id,
-                LocalTask {
-                    mailbox: deployed.mailbox.clone(),
-                    revoke,
-                    alive: true,
-                },
-            );
-            let events = self.events.clone();
-            let done = move || {
-                let _sent = events.send(MasterEvent::TaskGone(id, attempt.number));
-            };
-            threads::spawn(
-                deployed,
-                self.engine.clock.clone(),
-                self.engine.ticker.clone(),
-                done,
-            )?;
-        }
-        Ok(deployment.finished)
-    }
-
-    fn cancel_tasks(&mut self) {
-        for task in self.tasks.values().filter(|t| t.alive) {
-            task.mailbox.send(Mail::Master(ToTask::Cancel));
-        }
-        self.abandon_at = self.settings.tasks.cancellation_timeout.map(|t| self.now() + t);
-    }
-
-    fn answer(&mut self, request: RequestId, result: Answer) {
-        let waiting = self
-            .answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&request);
-        if let Some(waiting) = waiting {
-            let _heard = waiting.send(result);
-        }
-    }
-
-    fn report(&mut self, report: Report) {
-        let job = &self.graph.job;
-        match report {
-            Report::State(state) => {
-                tracing::info!(%job, ?state, "job state");
-                let now = self.engine.clock.wall_ms();
-                self.board.update(|status| {
-                    status.state = state;
-                    let name = state_name(state);
-                    status.since.insert(name, now);
-                });
-            }
-            Report::Attempt(attempt) => {
-                tracing::info!(%job, attempt = %attempt.number, epoch = %attempt.epoch, "attempt");
-            }
-            Report::Failure { subtask, error } => {
-                let at = subtask.map(|s| s.to_string()).unwrap_or_default();
-                // A target of its own: a program that tells of failures itself turns it off.
-                tracing::warn!(target: "tidegate_runtime::attempts", %job, subtask = at, %error, "the attempt failed");
-                let at = self.engine.clock.wall_ms();
-                self.board
-                    .update(|status| status.failed(JobFailure { at, subtask, error }));
-            }
-            Report::Trace(event) => {
-                if let Some(trace) = &self.trace {
-                    trace(&event);
-                }
-            }
-            Report::Warning(text) => tracing::warn!(%job, "{text}"),
-        }
-    }
-
-    fn ended(&mut self, outcome: Result<JobOutcome, JobError>) {
-        self.ended = Some(outcome.map_err(Arc::new));
     }
 }
 

@@ -9,6 +9,7 @@
 
 mod ending;
 mod starting;
+mod takeover;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -59,10 +60,23 @@ pub struct MasterParts {
     pub restore: RestoreChoice,
     /// The user accepts a new line of committed output.
     pub new_lineage: bool,
+    /// Tasks that an earlier leader left behind, to be taken over instead of deployed.
+    pub running: Option<Running>,
     /// Whether `cancel` deletes checkpoints.
     pub delete_on_cancel: bool,
     /// Where the snapshot's small parts are read.
     pub executor: Executor,
+}
+
+/// Tasks that run without a leader.
+#[derive(Debug, Clone)]
+pub struct Running {
+    /// The attempt they were deployed in.
+    pub attempt: Attempt,
+    /// Those that haven't finished.
+    pub alive: BTreeSet<SubtaskId>,
+    /// What the others said when they finished.
+    pub finished: Vec<(SubtaskId, FromTask)>,
 }
 
 #[derive(Debug, PartialEq, Eq)]
@@ -70,6 +84,8 @@ enum Phase {
     Created,
     Claiming,
     Settling,
+    /// Tasks run that an earlier leader deployed; they are asked what they hold.
+    TakingOver,
     Running,
     /// Tasks are told to stop; each must be gone and every decision made.
     Stopping,
@@ -89,6 +105,8 @@ enum After {
 /// One job.
 pub struct JobMaster {
     parts: MasterParts,
+    /// Tasks run already; the claim is followed by a takeover.
+    takes_over: bool,
     phase: Phase,
     coordinator: Option<Coordinator>,
     history: Option<History>,
@@ -97,6 +115,10 @@ pub struct JobMaster {
     snapshot: Option<Box<Snapshot>>,
     claim: Claim,
     alive: BTreeSet<SubtaskId>,
+    /// What tasks that are being taken over said before there was a coordinator.
+    unheard: Vec<MasterEvent>,
+    /// Tasks of this attempt that said that they have finished.
+    finished: BTreeSet<SubtaskId>,
     after: Option<After>,
     restarts: u32,
     /// The highest checkpoint id that any attempt of this process gave out.
@@ -107,6 +129,8 @@ pub struct JobMaster {
     cancelled: bool,
     /// Checkpoints are being deleted; the reply is on its way.
     closing: bool,
+    /// Sinks are being settled or taken over; the reply is on its way.
+    settling: bool,
     sweeping: bool,
     sweep_again: bool,
     commit_again: Option<(Nanos, CheckpointId, Vec<tidegate_types::snapshot::Section>)>,
@@ -115,22 +139,38 @@ pub struct JobMaster {
 
 impl JobMaster {
     /// A master that hasn't started.
-    pub fn new(parts: MasterParts) -> Self {
-        Self {
-            parts,
-            phase: Phase::Created,
-            coordinator: None,
-            history: None,
-            enumerators: Enumerators::default(),
+    pub fn new(mut parts: MasterParts) -> Self {
+        let fresh = Running {
             attempt: Attempt {
                 number: AttemptNumber(0),
                 epoch: LeaderEpoch(0),
                 lineage: 0,
                 generation: Generation(0),
             },
+            alive: BTreeSet::new(),
+            finished: Vec::new(),
+        };
+        let takes_over = parts.running.is_some();
+        let running = parts.running.take().unwrap_or(fresh);
+        let number = running.attempt.number;
+        let unheard = running
+            .finished
+            .into_iter()
+            .map(|(subtask, said)| MasterEvent::FromTask(subtask, number, said))
+            .collect();
+        Self {
+            parts,
+            takes_over,
+            phase: Phase::Created,
+            coordinator: None,
+            history: None,
+            enumerators: Enumerators::default(),
+            attempt: running.attempt,
             snapshot: None,
             claim: Claim::default(),
-            alive: BTreeSet::new(),
+            alive: running.alive,
+            unheard,
+            finished: BTreeSet::new(),
             after: None,
             restarts: 0,
             highest_used: None,
@@ -139,6 +179,7 @@ impl JobMaster {
             suspended: false,
             cancelled: false,
             closing: false,
+            settling: false,
             sweeping: false,
             sweep_again: false,
             commit_again: None,
@@ -190,11 +231,7 @@ impl JobMaster {
         match event {
             MasterEvent::Start => self.claim(env),
             MasterEvent::FromTask(subtask, attempt, message) => self.on_task(env, subtask, attempt, message),
-            MasterEvent::TaskGone(subtask, attempt) => {
-                if attempt == self.attempt.number {
-                    self.alive.remove(&subtask);
-                }
-            }
+            MasterEvent::TaskGone(subtask, attempt) => self.on_gone(env, subtask, attempt),
             MasterEvent::Io(reply) => self.on_reply(env, reply),
             MasterEvent::Request(id, request) => self.on_request(env, id, request),
             MasterEvent::Cancel => self.cancel(env),
@@ -205,7 +242,9 @@ impl JobMaster {
 
     fn claim(&mut self, env: &mut dyn MasterEnv) {
         self.phase = Phase::Claiming;
-        let choice = if self.attempt.number == AttemptNumber(0) {
+        let choice = if self.takes_over {
+            RestoreChoice::Latest
+        } else if self.attempt.number == AttemptNumber(0) {
             self.parts.restore.clone()
         } else {
             RestoreChoice::Latest
@@ -223,16 +262,21 @@ impl JobMaster {
         if attempt != self.attempt.number {
             return;
         }
+        if self.takes_over {
+            return self
+                .unheard
+                .push(MasterEvent::FromTask(subtask, attempt, message));
+        }
         match message {
-            FromTask::RequestSplit { uid } => {
-                if self.phase == Phase::Running {
-                    match self.enumerators.on_request(&uid, subtask) {
-                        Ok(Some(answer)) => env.send(subtask, answer),
-                        Ok(None) => self.splits_again = Some(env.now() + SPLITS_AGAIN),
-                        Err(error) => self.fail(env, None, &chain_of(&error), true, error),
-                    }
-                }
-            }
+            FromTask::RequestSplit { uid } => match self.phase {
+                Phase::Running => match self.enumerators.on_request(&uid, subtask) {
+                    Ok(Some(answer)) => env.send(self.attempt.epoch, subtask, answer),
+                    Ok(None) => self.splits_again = Some(env.now() + SPLITS_AGAIN),
+                    Err(error) => self.fail(env, None, &chain_of(&error), true, error),
+                },
+                Phase::TakingOver => self.enumerators.wait(uid, subtask),
+                _ => {}
+            },
             FromTask::Failed { error, retryable } => {
                 let text = error.clone();
                 let restarts = self.restarts;
@@ -244,7 +288,35 @@ impl JobMaster {
                     JobError::Task { error, restarts },
                 );
             }
-            message => self.hand_to_coordinator(env, subtask, message),
+            message => {
+                if matches!(message, FromTask::Finished { .. }) {
+                    self.finished.insert(subtask);
+                }
+                self.hand_to_coordinator(env, subtask, message);
+            }
+        }
+    }
+
+    fn on_gone(&mut self, env: &mut dyn MasterEnv, subtask: SubtaskId, attempt: AttemptNumber) {
+        if attempt != self.attempt.number {
+            return;
+        }
+        if self.takes_over {
+            return self.unheard.push(MasterEvent::TaskGone(subtask, attempt));
+        }
+        self.alive.remove(&subtask);
+        if !self.finished.contains(&subtask) {
+            // Only while nothing stops the tasks anyway: somebody else did.
+            let restarts = self.restarts;
+            let error = "the task is gone and didn't say why".to_owned();
+            let text = error.clone();
+            self.fail(
+                env,
+                Some(subtask),
+                &text,
+                true,
+                JobError::Task { error, restarts },
+            );
         }
     }
 
@@ -283,18 +355,25 @@ impl JobMaster {
             env.request(IoRequest::Commit { id, committables });
         }
         if self.splits_again.is_some_and(|at| at <= now) {
-            self.splits_again = None;
-            match self.enumerators.ask_again() {
-                Ok(answers) => answers
-                    .into_iter()
-                    .for_each(|(to, message)| env.send(to, message)),
-                Err(error) => self.fail(env, None, &chain_of(&error), true, error),
-            }
-            if self.enumerators.anybody_waits() {
-                self.splits_again = Some(now + SPLITS_AGAIN);
-            }
+            self.ask_for_splits(env);
         }
         self.tell(env, CoordinatorEvent::Timeout);
+    }
+
+    /// Asks the enumerators for everybody who waits.
+    fn ask_for_splits(&mut self, env: &mut dyn MasterEnv) {
+        self.splits_again = None;
+        match self.enumerators.ask_again() {
+            Ok(answers) => {
+                for (to, message) in answers {
+                    env.send(self.attempt.epoch, to, message);
+                }
+            }
+            Err(error) => self.fail(env, None, &chain_of(&error), true, error),
+        }
+        if self.enumerators.anybody_waits() {
+            self.splits_again = Some(env.now() + SPLITS_AGAIN);
+        }
     }
 
     /// Tells the coordinator and carries out what it answers, until nothing follows.
@@ -320,7 +399,7 @@ impl JobMaster {
         match action {
             CoordinatorAction::Send { to, message } => {
                 for subtask in to {
-                    env.send(subtask, message.clone());
+                    env.send(self.attempt.epoch, subtask, message.clone());
                 }
             }
             CoordinatorAction::SnapshotEnumerators { id } => {
@@ -333,8 +412,8 @@ impl JobMaster {
                     },
                 });
             }
-            CoordinatorAction::RestoreEnumerators { .. } => {
-                events.push_back(CoordinatorEvent::EnumeratorsRestored)
+            CoordinatorAction::RestoreEnumerators { checkpoint, held } => {
+                self.take_over_splits(env, checkpoint, held, events);
             }
             CoordinatorAction::ExternalPhase { id } => {
                 events.push_back(CoordinatorEvent::ExternalPhaseDone {

@@ -8,6 +8,7 @@
 //! whose reply comes back as an event. The embedded cluster and the simulator drive the same one.
 
 mod attempt;
+mod commits;
 mod configured;
 mod env;
 mod error;
@@ -22,7 +23,7 @@ pub use configured::{coordinator_settings, restart_strategy, task_options};
 pub use env::{ClaimedStore, IoReply, IoRequest, MasterEnv, MasterEvent, Report, RestoreChoice};
 pub use error::JobError;
 pub use io::{Executor, StoreWorker, StoreWorkerParts};
-pub use machine::{JobMaster, JobOutcome, MasterParts};
+pub use machine::{JobMaster, JobOutcome, MasterParts, Running};
 pub use restore::{RestoreChecks, restore_plan};
 pub use snapshot_io::{Spawner, StoreIo};
 pub use status::{JobFailure, JobState, JobStatus, StatusBoard, SubtaskInfo, VertexInfo};

@@ -4,8 +4,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_protocol::subtask::WriteFailed;
 use tidegate_storage::{JobStore, Nonce, Nonces, Place, StateFileName, Writer};
+use tidegate_types::AttemptNumber;
 use tidegate_types::snapshot::{SectionBytes, SectionKind, SubtaskSnapshot, SubtaskStats};
-use tidegate_types::{AttemptNumber, LeaderEpoch};
 
 use crate::chain::SnapshotPart;
 use crate::driver::threads::panic_text;
@@ -25,19 +25,18 @@ pub struct StoreIo {
     store: JobStore,
     executor: Executor,
     spawner: Arc<dyn Spawner>,
-    epoch: LeaderEpoch,
     attempt: AttemptNumber,
     inline_threshold_bytes: u64,
     nonces: Mutex<Nonces>,
 }
 
 impl StoreIo {
-    /// The writer of one attempt under one leadership.
+    /// The writer of one attempt.
     pub fn new(
         store: JobStore,
         executor: Executor,
         spawner: Arc<dyn Spawner>,
-        (epoch, attempt): (LeaderEpoch, AttemptNumber),
+        attempt: AttemptNumber,
         inline_threshold_bytes: u64,
         nonces: Nonces,
     ) -> Arc<Self> {
@@ -45,7 +44,6 @@ impl StoreIo {
             store,
             executor,
             spawner,
-            epoch,
             attempt,
             inline_threshold_bytes,
             nonces: Mutex::new(nonces),
@@ -73,7 +71,7 @@ impl SnapshotIo for StoreIo {
                 checkpoint: job.id,
                 writer: Writer::Subtask(job.subtask),
                 attempt: self.attempt,
-                epoch: self.epoch,
+                epoch: job.epoch,
                 nonce: self.draw(),
             },
             inline_threshold_bytes: self.inline_threshold_bytes,

@@ -182,6 +182,10 @@ impl SplitEnumerator<ChannelSplit, bool> for One {
         self.assigned = false;
     }
 
+    fn take_over(&mut self, splits: Vec<ChannelSplit>) {
+        self.assigned |= !splits.is_empty();
+    }
+
     fn snapshot(&mut self) -> Result<bool, BoxError> {
         Ok(self.assigned)
     }

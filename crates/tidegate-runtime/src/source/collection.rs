@@ -103,6 +103,33 @@ impl SplitEnumerator<RangeSplit, RangeEnumeration> for RangeEnumerator {
         self.state.returned.extend(splits);
     }
 
+    fn take_over(&mut self, splits: Vec<RangeSplit>) {
+        for held in splits {
+            let state = &mut self.state;
+            // What lies between was handed out too, and got lost or is another reader's and follows here.
+            if held.end > state.next {
+                state.returned.push(RangeSplit {
+                    next: state.next,
+                    end: held.end,
+                });
+                state.next = held.end;
+            }
+            let free = std::mem::take(&mut state.returned);
+            let rest = free.into_iter().flat_map(|free| {
+                let before = RangeSplit {
+                    next: free.next,
+                    end: free.end.min(held.next),
+                };
+                let behind = RangeSplit {
+                    next: free.next.max(held.end),
+                    end: free.end,
+                };
+                [before, behind]
+            });
+            state.returned = rest.filter(|r| r.next < r.end).collect();
+        }
+    }
+
     fn snapshot(&mut self) -> Result<RangeEnumeration, BoxError> {
         Ok(self.state.clone())
     }
@@ -171,5 +198,43 @@ impl<T: Record> SplitReader<T, RangeSplit> for CollectionReader<T> {
 
     fn snapshot(&mut self, _: CheckpointId) -> Result<Vec<RangeSplit>, BoxError> {
         Ok(self.splits.iter().cloned().collect())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn free(mut enumerator: RangeEnumerator) -> Vec<u64> {
+        let mut numbers = Vec::new();
+        while let NextSplit::Split(split) = enumerator.next_split(SubtaskIndex(0)).expect("it can't fail") {
+            numbers.extend(split.next..split.end);
+        }
+        numbers.sort_unstable();
+        numbers
+    }
+
+    #[test]
+    fn ranges_that_readers_hold_are_not_handed_out_again() {
+        let range = |next, end| RangeSplit { next, end };
+        for held in [
+            vec![],
+            vec![range(0, 3)],
+            vec![range(9, 12), range(3, 6)],
+            vec![range(3, 6), range(9, 12), range(6, 9), range(0, 3)],
+            vec![range(12, 14)],
+        ] {
+            let mut enumerator = RangeEnumerator::new(None, Some(14), 3);
+            enumerator.take_over(held.clone());
+            let state = enumerator.snapshot().expect("it can't fail");
+            let taken = |n: &u64| held.iter().any(|h| (h.next..h.end).contains(n));
+            let expected: Vec<u64> = (0..14).filter(|n| !taken(n)).collect();
+            assert_eq!(free(enumerator), expected, "{held:?}");
+            assert_eq!(
+                free(RangeEnumerator::new(Some(state), Some(14), 3)),
+                expected,
+                "{held:?}"
+            );
+        }
     }
 }

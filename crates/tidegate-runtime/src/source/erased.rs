@@ -52,6 +52,12 @@ pub trait AnyEnumerator: Send {
     /// When a split can't be read.
     fn add_back(&mut self, splits: &[Bytes]) -> Result<(), BoxError>;
 
+    /// See [`SplitEnumerator::take_over`].
+    ///
+    /// # Errors
+    /// When a split can't be read.
+    fn take_over(&mut self, splits: &[Bytes]) -> Result<(), BoxError>;
+
     /// See [`SplitEnumerator::snapshot`].
     ///
     /// # Errors
@@ -127,6 +133,10 @@ fn decode<T: Record>(what: &str, mut bytes: &[u8]) -> Result<T, BoxError> {
     }
 }
 
+fn decode_splits<S: Split>(splits: &[Bytes]) -> Result<Vec<S>, BoxError> {
+    splits.iter().map(|b| decode("a split", b)).collect()
+}
+
 impl<S: Source> AnySource<S::Out> for Erased<S> {
     fn enumerator(&self, restored: Option<&[u8]>) -> Result<Box<dyn AnyEnumerator>, BoxError> {
         let state = restored
@@ -153,11 +163,12 @@ impl<S: Split, E: Record> AnyEnumerator for ErasedEnumerator<S, E> {
     }
 
     fn add_back(&mut self, splits: &[Bytes]) -> Result<(), BoxError> {
-        let splits = splits
-            .iter()
-            .map(|b| decode("a split", b))
-            .collect::<Result<_, _>>()?;
-        self.0.add_back(splits);
+        self.0.add_back(decode_splits(splits)?);
+        Ok(())
+    }
+
+    fn take_over(&mut self, splits: &[Bytes]) -> Result<(), BoxError> {
+        self.0.take_over(decode_splits(splits)?);
         Ok(())
     }
 

@@ -81,6 +81,10 @@ pub trait SplitEnumerator<S, E>: Send {
     /// Takes splits back that a reader had and that no snapshot holds.
     fn add_back(&mut self, splits: Vec<S>);
 
+    /// Readers that an earlier leader's tasks run have these, as they were handed out after this enumerator's state
+    /// was taken: they aren't handed out again and are in no later state. In no order; at positions of their own.
+    fn take_over(&mut self, splits: Vec<S>);
+
     /// The state: everything that isn't assigned.
     ///
     /// # Errors

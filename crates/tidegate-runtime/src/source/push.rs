@@ -10,14 +10,14 @@
 //! lets the snapshot go first, and letting go with the flag up wakes the task. So a producer that waits
 //! for room under the lock puts a snapshot off, and never deadlocks with it: the task goes on taking records.
 
-use std::collections::{BTreeMap, VecDeque};
+mod split;
+
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::ThreadId;
 
-use bytes::Bytes;
 use parking_lot::{Condvar, Mutex};
-use serde::{Deserialize, Serialize};
 use tidegate_types::codec::Record;
 use tidegate_types::{CheckpointId, EventTime, SubtaskIndex};
 
@@ -27,7 +27,10 @@ use crate::error::{BoxError, chain_of};
 use crate::operators::SnapshotSources;
 use crate::signal::TaskSignal;
 
-use super::{NextSplit, Poll, PollContext, ReaderContext, Source, Split, SplitEnumerator, SplitReader};
+use super::{Poll, PollContext, ReaderContext, Source, SplitEnumerator, SplitReader};
+
+use split::Instances;
+pub use split::PushSplit;
 
 /// Published records that may wait for the task before a producer waits.
 const QUEUE_RECORDS: usize = 1024;
@@ -75,48 +78,6 @@ impl<T: Record> PushSource<T> {
             max_staged: records.max(1),
             ..self
         }
-    }
-}
-
-/// One instance of the user code, with what it had collected and the task hadn't taken, and its named state.
-#[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct PushSplit<T> {
-    instance: u32,
-    untaken: Vec<(T, Option<EventTime>)>,
-    named: BTreeMap<String, Vec<(SubtaskIndex, Bytes)>>,
-}
-
-impl<T: Record> Split for PushSplit<T> {
-    fn id(&self) -> String {
-        format!("instance {}", self.instance)
-    }
-}
-
-struct Instances {
-    next: u32,
-    count: u32,
-}
-
-impl<T: Record> SplitEnumerator<PushSplit<T>, u32> for Instances {
-    fn next_split(&mut self, _: SubtaskIndex) -> Result<NextSplit<PushSplit<T>>, BoxError> {
-        if self.next == self.count {
-            return Ok(NextSplit::NoMore);
-        }
-        self.next += 1;
-        Ok(NextSplit::Split(PushSplit {
-            instance: self.next - 1,
-            untaken: Vec::new(),
-            named: BTreeMap::new(),
-        }))
-    }
-
-    fn add_back(&mut self, splits: Vec<PushSplit<T>>) {
-        // Instances are numbered: what comes back is what was handed out last.
-        self.next -= splits.len() as u32;
-    }
-
-    fn snapshot(&mut self) -> Result<u32, BoxError> {
-        Ok(self.next)
     }
 }
 

@@ -125,6 +125,9 @@ pub trait SourceControl {
     /// See [`SplitReader::release_after_cut`](crate::source::SplitReader::release_after_cut).
     fn release_after_cut(&mut self);
 
+    /// A request for a split that wasn't answered is to be made again: the answer died with whoever was asked.
+    fn ask_again(&mut self);
+
     /// The source operator.
     fn uid(&self) -> &tidegate_types::OperatorUid;
 }

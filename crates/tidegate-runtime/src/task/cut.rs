@@ -52,6 +52,7 @@ impl PendingCut {
 }
 
 /// What is known of a snapshot between its cut and its decision.
+#[derive(Default)]
 pub(super) struct OpenSnapshot {
     pub(super) cut: Option<Cut>,
     parts: Vec<SnapshotPart>,
@@ -62,21 +63,6 @@ pub(super) struct OpenSnapshot {
     finished: bool,
     first_records: u64,
     processed: u64,
-}
-
-impl Default for OpenSnapshot {
-    fn default() -> Self {
-        Self {
-            cut: None,
-            parts: Vec::new(),
-            captured: Vec::new(),
-            sweeping: Vec::new(),
-            race: Arc::default(),
-            finished: false,
-            first_records: 0,
-            processed: 0,
-        }
-    }
 }
 
 impl Task {
@@ -277,6 +263,7 @@ impl Task {
             ..SubtaskStats::default()
         };
         let race = open.race.clone();
+        let epoch = times.epoch();
         let reply = move |result: WriteReply| {
             let result = result.map(|files| {
                 Box::new(Written {
@@ -301,6 +288,7 @@ impl Task {
         self.io.write(WriteJob {
             id,
             subtask: self.id,
+            epoch,
             parts,
             finished: open.finished,
             savepoint,

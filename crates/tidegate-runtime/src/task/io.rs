@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use tidegate_protocol::message::FromTask;
 use tidegate_protocol::subtask::WriteFailed;
 use tidegate_types::snapshot::{SubtaskSnapshot, SubtaskStats};
-use tidegate_types::{CheckpointId, SavepointFormat, SubtaskId};
+use tidegate_types::{CheckpointId, LeaderEpoch, SavepointFormat, SubtaskId};
 
 use crate::chain::SnapshotPart;
 
@@ -66,6 +66,8 @@ pub struct WriteJob {
     pub id: CheckpointId,
     /// Whose.
     pub subtask: SubtaskId,
+    /// The leadership that triggered the checkpoint.
+    pub epoch: LeaderEpoch,
     /// What to encode, in the order in which sections of one address belong together.
     pub parts: Vec<SnapshotPart>,
     /// The subtask's inputs have ended.

@@ -5,15 +5,15 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_protocol::message::ToTask;
 use tidegate_protocol::subtask::{WriteFailed, Written};
-use tidegate_types::{CheckpointId, SnapshotMode};
+use tidegate_types::{CheckpointId, LeaderEpoch, SnapshotMode};
 
 use crate::signal::TaskSignal;
 
 /// One mail.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Mail {
-    /// From the job master.
-    Master(ToTask),
+    /// From the job master, under one leadership.
+    Master(LeaderEpoch, ToTask),
     /// From the pool: a snapshot's write has ended.
     Written {
         /// The checkpoint.
@@ -26,8 +26,9 @@ pub enum Mail {
 impl Mail {
     fn is_urgent(&self) -> bool {
         match self {
-            Self::Master(ToTask::Trigger(barrier)) => barrier.mode == SnapshotMode::Unaligned,
+            Self::Master(_, ToTask::Trigger(barrier)) => barrier.mode == SnapshotMode::Unaligned,
             Self::Master(
+                _,
                 ToTask::Aborted { .. }
                 | ToTask::Resume { .. }
                 | ToTask::Stop { .. }
@@ -36,6 +37,7 @@ impl Mail {
             )
             | Self::Written { .. } => true,
             Self::Master(
+                _,
                 ToTask::Completed { .. } | ToTask::AssignSplits { .. } | ToTask::NoMoreSplits { .. },
             ) => false,
         }
@@ -44,15 +46,33 @@ impl Mail {
     fn assigns(&self) -> bool {
         matches!(
             self,
-            Self::Master(ToTask::AssignSplits { .. } | ToTask::NoMoreSplits { .. })
+            Self::Master(_, ToTask::AssignSplits { .. } | ToTask::NoMoreSplits { .. })
         )
     }
 }
 
 #[derive(Default)]
 struct Lanes {
+    /// The highest leadership that was heard of: what lower ones say counts no more.
+    leader: LeaderEpoch,
     urgent: VecDeque<Mail>,
     ordinary: VecDeque<Mail>,
+}
+
+impl Lanes {
+    /// Whether a message of this leadership counts; a new one makes those before it count no more.
+    fn admit(&mut self, epoch: LeaderEpoch) -> bool {
+        if epoch > self.leader {
+            self.leader = epoch;
+            let stays = |mail: &Mail| match mail {
+                Mail::Master(of, _) => *of >= epoch,
+                Mail::Written { .. } => true,
+            };
+            self.urgent.retain(stays);
+            self.ordinary.retain(stays);
+        }
+        epoch == self.leader
+    }
 }
 
 /// The mailbox of one task.
@@ -70,13 +90,19 @@ impl Mailbox {
         }
     }
 
-    /// Puts a mail in and wakes the task; an urgent one interrupts it.
+    /// Puts a mail in and wakes the task; an urgent one interrupts it. The first word of a new leader drops what
+    /// earlier ones said and the task hasn't read: they may have decided something else than what stands.
     pub fn send(&self, mail: Mail) {
         let urgent = mail.is_urgent();
         {
             let mut lanes = self.lanes.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Mail::Master(epoch, _) = &mail
+                && !lanes.admit(*epoch)
+            {
+                return;
+            }
             if urgent {
-                if matches!(mail, Mail::Master(ToTask::Trigger(_))) {
+                if matches!(mail, Mail::Master(_, ToTask::Trigger(_))) {
                     // Splits that were assigned before the trigger belong inside its cut.
                     let (assigned, rest) = std::mem::take(&mut lanes.ordinary)
                         .into_iter()

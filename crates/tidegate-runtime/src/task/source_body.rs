@@ -396,6 +396,10 @@ impl<T: Send + 'static> SourceControl for SourceNode<T> {
         std::mem::take(&mut self.wants)
     }
 
+    fn ask_again(&mut self) {
+        self.wants |= self.asked && !self.no_more;
+    }
+
     fn uid(&self) -> &OperatorUid {
         &self.meta.uid
     }

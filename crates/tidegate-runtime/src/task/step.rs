@@ -14,7 +14,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_protocol::barrier::{BarrierEvent, BarrierHandler};
-use tidegate_protocol::message::{FromTask, HeldSplits, ToTask};
+use tidegate_protocol::message::{FromTask, HeldSplits};
 use tidegate_protocol::subtask::SubtaskSnapshots;
 use tidegate_types::snapshot::SubtaskSnapshot;
 use tidegate_types::{CheckpointId, CheckpointKind, Generation, Nanos, OperatorUid, SubtaskId};
@@ -27,7 +27,7 @@ use crate::signal::TaskSignal;
 use super::body::{Body, BodyTaken};
 use super::cut::{CutWait, OpenSnapshot, PendingCut};
 use super::io::{Outbox, SnapshotIo};
-use super::mailbox::Mailbox;
+use super::mailbox::{Mail, Mailbox};
 use super::metrics::{TaskMetrics, TaskStatus};
 
 /// How often a task that waits for a last checkpoint says so again: the answer is a hint.
@@ -114,7 +114,7 @@ pub struct Task {
     pub(super) open: BTreeMap<CheckpointId, OpenSnapshot>,
     timeouts: Vec<(Nanos, CheckpointId)>,
     events: Vec<BarrierEvent>,
-    held_mail: VecDeque<ToTask>,
+    held_mail: VecDeque<Mail>,
     paused: Option<CheckpointId>,
     /// Records taken from the inputs, for what was processed while aligning.
     pub(super) records: u64,

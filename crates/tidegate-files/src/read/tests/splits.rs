@@ -207,3 +207,46 @@ fn splits_that_come_back_go_out_first() {
     assert_eq!((left.len(), &left[0]), (3, &first));
     assert_eq!(splits(&mut source.enumerator(Some(state)).unwrap()), left);
 }
+
+/// An earlier leader handed these out after the state was taken; in what order they are heard of says nothing.
+#[test]
+fn splits_that_readers_hold_are_not_handed_out_again() {
+    let dir = files(&[("a", b"0123456789"), ("b", b"01234"), ("c", b"0123456789")]);
+    let source = TextFiles::new([dir.path()]).split_size(4);
+    let all = splits(&mut source.enumerator(None).unwrap());
+    assert_eq!(all.len(), 8);
+    for held in [
+        vec![],
+        vec![0],
+        vec![1],
+        vec![2, 0],
+        vec![4, 1, 7],
+        (0..8).rev().collect::<Vec<_>>(),
+    ] {
+        let mut enumerator = source.enumerator(None).unwrap();
+        enumerator.take_over(held.iter().map(|at: &usize| all[*at].clone()).collect());
+        let state = enumerator.snapshot().unwrap();
+        for mut left in [enumerator, source.enumerator(Some(state)).unwrap()] {
+            let mut ranges: Vec<_> = splits(&mut left)
+                .iter()
+                .map(|s| (s.path.clone(), s.start, s.end))
+                .collect();
+            ranges.sort();
+            let free = all.iter().enumerate().filter(|(at, _)| !held.contains(at));
+            let free: Vec<_> = free.map(|(_, s)| (s.path.clone(), s.start, s.end)).collect();
+            assert_eq!(merged(ranges), merged(free), "{held:?}");
+        }
+    }
+}
+
+/// Ranges that follow one another count as one.
+fn merged(ranges: Vec<(std::sync::Arc<str>, u64, u64)>) -> Vec<(std::sync::Arc<str>, u64, u64)> {
+    let mut merged: Vec<(std::sync::Arc<str>, u64, u64)> = Vec::new();
+    for (path, start, end) in ranges {
+        match merged.last_mut() {
+            Some((last, _, to)) if *last == path && *to == start => *to = end,
+            _ => merged.push((path, start, end)),
+        }
+    }
+    merged
+}

@@ -19,7 +19,7 @@ impl JobMaster {
         retryable: bool,
         error: JobError,
     ) {
-        if !matches!(self.phase, Phase::Running | Phase::Settling) {
+        if !matches!(self.phase, Phase::Running | Phase::Settling | Phase::TakingOver) {
             return;
         }
         env.report(Report::Failure {
@@ -38,7 +38,7 @@ impl JobMaster {
     pub(super) fn cancel(&mut self, env: &mut dyn MasterEnv) {
         self.cancelled = true;
         match self.phase {
-            Phase::Running => {
+            Phase::Running | Phase::TakingOver => {
                 env.report(Report::State(JobState::Cancelling));
                 self.stop(env, After::End(Box::new(Ok(JobOutcome::Canceled))));
             }
@@ -62,7 +62,7 @@ impl JobMaster {
         let deletes = self.cancelled && self.parts.delete_on_cancel;
         self.after = Some(after);
         self.splits_again = None;
-        env.cancel_tasks();
+        env.cancel_tasks(self.attempt.epoch);
         self.tell(
             env,
             CoordinatorEvent::Stop {
@@ -86,13 +86,14 @@ impl JobMaster {
             }
             Phase::Stopping => {
                 let drained = self.coordinator.as_ref().is_none_or(Coordinator::is_drained);
-                if drained && self.alive.is_empty() {
+                if drained && self.alive.is_empty() && !self.settling {
                     self.stopped(env);
                 }
             }
             Phase::Created
             | Phase::Claiming
             | Phase::Settling
+            | Phase::TakingOver
             | Phase::Waiting(_)
             | Phase::Closing
             | Phase::Ended => {}

@@ -1,5 +1,6 @@
 //! From a claim to running tasks.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_protocol::coordinator::{
@@ -8,9 +9,9 @@ use tidegate_protocol::coordinator::{
 use tidegate_protocol::message::FromTask;
 use tidegate_protocol::restart::RestartDecision;
 use tidegate_storage::{Finished, Snapshot};
-use tidegate_types::{AttemptNumber, CheckpointId, Generation};
+use tidegate_types::{AttemptNumber, CheckpointId, Generation, OperatorUid, SubtaskId};
 
-use crate::error::chain_of;
+use crate::error::{BoxError, chain_of};
 use crate::graph::Attempt;
 
 use super::super::attempt::Enumerators;
@@ -26,17 +27,7 @@ impl JobMaster {
         match reply {
             IoReply::Claimed(Ok(claimed)) => self.on_claimed(env, *claimed),
             IoReply::Claimed(Err(error)) => self.on_claim_failed(env, error),
-            IoReply::Settled(Ok(())) => self.start_attempt(env),
-            IoReply::Settled(Err((uid, error))) => {
-                let reason = chain_of(&*error);
-                self.end(
-                    env,
-                    Err(JobError::Settle {
-                        uid: uid.to_string(),
-                        reason,
-                    }),
-                );
-            }
+            IoReply::Settled(result) => self.on_settled(env, result),
             IoReply::Decided { id, outcome } => {
                 self.tell(env, CoordinatorEvent::DecisionWritten { id, outcome });
             }
@@ -85,6 +76,23 @@ impl JobMaster {
         }
     }
 
+    fn on_settled(&mut self, env: &mut dyn MasterEnv, result: Result<(), (OperatorUid, BoxError)>) {
+        self.settling = false;
+        let failed = result.map_err(|(uid, error)| JobError::Settle {
+            uid: uid.to_string(),
+            reason: chain_of(&*error),
+        });
+        match (failed, &self.phase) {
+            (Ok(()), Phase::TakingOver) => self.lead_running(env),
+            (Ok(()), Phase::Settling) => self.start_attempt(env),
+            // The tasks that were to be taken over failed meanwhile.
+            (_, Phase::Stopping) => {}
+            (Err(error), Phase::TakingOver) => self.fail(env, None, &chain_of(&error), true, error),
+            (Err(error), _) => self.end(env, Err(error)),
+            (Ok(()), phase) => debug_assert!(false, "sinks were settled while {phase:?}"),
+        }
+    }
+
     /// A store that is away for a moment costs a restart like any other failure; at the start it is an error.
     pub(super) fn on_claim_failed(&mut self, env: &mut dyn MasterEnv, error: tidegate_storage::StorageError) {
         let again = self.attempt.number > AttemptNumber(0)
@@ -103,22 +111,14 @@ impl JobMaster {
     }
 
     pub(super) fn on_claimed(&mut self, env: &mut dyn MasterEnv, claimed: ClaimedStore) {
+        if self.takes_over {
+            return self.take_over(env, claimed);
+        }
         if self.cancelled {
             return self.end(env, Ok(JobOutcome::Canceled));
         }
         let first = self.attempt.number == AttemptNumber(0);
-        let restored = claimed.snapshot.as_ref().map(|s| RestoredFrom {
-            id: s.id(),
-            is_savepoint: s.metadata().kind.is_savepoint(),
-            path: Some(s.location().to_owned()),
-        });
-        self.claim = Claim {
-            newest: claimed.newest.map(|(id, kind)| NewestComplete { id, kind }),
-            retained: claimed.retained,
-            next_id: claimed.next_id,
-            highest_used: self.highest_used,
-            restored,
-        };
+        self.claim = self.claim_of(&claimed);
         let lineage = claimed.snapshot.as_ref().map_or(0, |s| s.metadata().lineage.0);
         let older = match (&claimed.snapshot, claimed.newest) {
             (Some(s), Some((newest, _))) => s.id() < newest,
@@ -150,10 +150,26 @@ impl JobMaster {
         }
         self.snapshot.clone_from(&claimed.snapshot);
         self.phase = Phase::Settling;
+        self.settling = true;
         env.request(IoRequest::Settle {
             snapshot: claimed.snapshot,
             attempt: self.attempt,
         });
+    }
+
+    pub(super) fn claim_of(&self, claimed: &ClaimedStore) -> Claim {
+        let restored = claimed.snapshot.as_ref().map(|s| RestoredFrom {
+            id: s.id(),
+            is_savepoint: s.metadata().kind.is_savepoint(),
+            path: Some(s.location().to_owned()),
+        });
+        Claim {
+            newest: claimed.newest.map(|(id, kind)| NewestComplete { id, kind }),
+            retained: claimed.retained.clone(),
+            next_id: claimed.next_id,
+            highest_used: self.highest_used,
+            restored,
+        }
     }
 
     /// Sinks agree with the snapshot: tasks may start.
@@ -185,22 +201,8 @@ impl JobMaster {
                 }
             }
         };
-        let plan = graph.plan().expect("a built graph has a valid plan");
-        self.alive = plan.subtasks().collect();
-        let identity = Identity {
-            job: graph.job.clone(),
-            epoch: self.attempt.epoch,
-            attempt: self.attempt.number,
-        };
-        let settings = self.parts.checkpoints.clone();
-        let history = self.history.take();
-        self.coordinator = Some(Coordinator::new(
-            settings,
-            plan,
-            identity,
-            StartMode::Deploy,
-            history,
-        ));
+        self.alive = self.make_coordinator(StartMode::Deploy);
+        self.finished.clear();
         self.phase = Phase::Running;
         env.report(Report::Attempt(self.attempt));
         env.report(Report::State(JobState::Running));
@@ -209,6 +211,7 @@ impl JobMaster {
             Ok(finished) => {
                 for (subtask, snapshot) in finished {
                     self.alive.remove(&subtask);
+                    self.finished.insert(subtask);
                     self.hand_to_coordinator(env, subtask, FromTask::Running);
                     self.hand_to_coordinator(
                         env,
@@ -225,6 +228,24 @@ impl JobMaster {
                 self.fail(env, None, &chain_of(&*error), false, JobError::Deploy(error));
             }
         }
+    }
+}
+
+impl JobMaster {
+    /// Makes this leadership's coordinator; returns all subtasks of the job.
+    pub(super) fn make_coordinator(&mut self, mode: StartMode) -> BTreeSet<SubtaskId> {
+        let graph = &self.parts.graph;
+        let plan = graph.plan().expect("a built graph has a valid plan");
+        let subtasks = plan.subtasks().collect();
+        let identity = Identity {
+            job: graph.job.clone(),
+            epoch: self.attempt.epoch,
+            attempt: self.attempt.number,
+        };
+        let settings = self.parts.checkpoints.clone();
+        let history = self.history.take();
+        self.coordinator = Some(Coordinator::new(settings, plan, identity, mode, history));
+        subtasks
     }
 }
 

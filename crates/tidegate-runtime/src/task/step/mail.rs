@@ -1,9 +1,10 @@
 //! What a task does with its mail.
 
+use bytes::Bytes;
 use tidegate_protocol::barrier::BarrierEvent;
 use tidegate_protocol::message::{FromTask, HeldSplits, ToTask};
 use tidegate_protocol::subtask::SnapshotEvent;
-use tidegate_types::Nanos;
+use tidegate_types::{LeaderEpoch, Nanos, OperatorUid};
 
 use crate::error::OpError;
 
@@ -23,7 +24,7 @@ impl Task {
                 continue;
             }
             let mail = match self.held_mail.pop_front() {
-                Some(held) => Mail::Master(held),
+                Some(held) => held,
                 None => match self.mailbox.next() {
                     Some(mail) => mail,
                     None => return Ok(()),
@@ -44,11 +45,16 @@ impl Task {
             Mail::Written { id, result } => {
                 self.on_snapshot_event(now, SnapshotEvent::WriteDone { id, result })
             }
-            Mail::Master(message) => self.on_message(now, message),
+            Mail::Master(epoch, message) => self.on_message(now, epoch, message),
         }
     }
 
-    pub(super) fn on_message(&mut self, now: Nanos, message: ToTask) -> Result<(), OpError> {
+    pub(super) fn on_message(
+        &mut self,
+        now: Nanos,
+        epoch: LeaderEpoch,
+        message: ToTask,
+    ) -> Result<(), OpError> {
         match message {
             ToTask::Trigger(barrier) => {
                 self.newest_seen = self.newest_seen.max(barrier.id);
@@ -76,35 +82,8 @@ impl Task {
                 }
                 Ok(())
             }
-            ToTask::Reoffer => {
-                let held = self.held_splits.clone();
-                self.outbox.send(FromTask::StillRunning {
-                    newest_seen: self.newest_seen,
-                    held,
-                });
-                self.on_snapshot_event(now, SnapshotEvent::Reoffer)?;
-                if self.ended.is_some() && self.settings.awaits_last_checkpoint {
-                    self.outbox.send(FromTask::AwaitingLastCheckpoint);
-                }
-                Ok(())
-            }
-            ToTask::AssignSplits { uid, splits } => {
-                if !self.cuts.is_empty() {
-                    self.held_mail.push_back(ToTask::AssignSplits { uid, splits });
-                    return Ok(());
-                }
-                if let Some(source) = self.body.source()
-                    && *source.uid() == uid
-                {
-                    source.assign(&splits)?;
-                    self.held_splits.push(HeldSplits {
-                        uid,
-                        after: self.last_cut,
-                        splits,
-                    });
-                }
-                Ok(())
-            }
+            ToTask::Reoffer => self.on_reoffer(now, epoch),
+            ToTask::AssignSplits { uid, splits } => self.on_assigned(epoch, uid, splits),
             ToTask::NoMoreSplits { uid } => {
                 if let Some(source) = self.body.source()
                     && *source.uid() == uid
@@ -125,6 +104,50 @@ impl Task {
                 Ok(())
             }
         }
+    }
+
+    /// Another leader asks what this task holds.
+    fn on_reoffer(&mut self, now: Nanos, epoch: LeaderEpoch) -> Result<(), OpError> {
+        let held = self.held_splits.clone();
+        self.outbox.send(FromTask::StillRunning {
+            newest_seen: self.newest_seen,
+            held,
+        });
+        // What an earlier leader assigned and this task hasn't taken is the new one's to assign.
+        self.held_mail
+            .retain(|mail| !matches!(mail, Mail::Master(of, _) if *of < epoch));
+        if let Some(source) = self.body.source() {
+            source.ask_again();
+        }
+        self.on_snapshot_event(now, SnapshotEvent::Reoffer)?;
+        if self.ended.is_some() && self.settings.awaits_last_checkpoint {
+            self.outbox.send(FromTask::AwaitingLastCheckpoint);
+        }
+        Ok(())
+    }
+
+    fn on_assigned(
+        &mut self,
+        epoch: LeaderEpoch,
+        uid: OperatorUid,
+        splits: Vec<Bytes>,
+    ) -> Result<(), OpError> {
+        if !self.cuts.is_empty() {
+            let held = ToTask::AssignSplits { uid, splits };
+            self.held_mail.push_back(Mail::Master(epoch, held));
+            return Ok(());
+        }
+        if let Some(source) = self.body.source()
+            && *source.uid() == uid
+        {
+            source.assign(&splits)?;
+            self.held_splits.push(HeldSplits {
+                uid,
+                after: self.last_cut,
+                splits,
+            });
+        }
+        Ok(())
     }
 
     pub(super) fn request_split(&mut self) {

@@ -1,0 +1,130 @@
+//! The sinks' committers of one job: brought to agree with a snapshot, taken over, told to commit.
+//!
+//! Owns: which committables belong to which sink. Does not own: when (the master), what committing means (the sink).
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use bytes::Bytes;
+use tidegate_storage::{Snapshot, StateReader, StoreDir};
+use tidegate_types::OperatorUid;
+use tidegate_types::snapshot::{Section, SectionKind};
+
+use crate::error::BoxError;
+use crate::graph::{Attempt, JobGraph};
+use crate::operators::{AnyCommitter, SinkContext, read_committables};
+
+use super::io::Executor;
+
+/// Which sink failed, and why.
+type SinkFailure = (OperatorUid, BoxError);
+
+type BySink = HashMap<OperatorUid, Vec<Bytes>>;
+
+/// The committers of all sinks of a job.
+pub(super) struct Commits {
+    graph: Arc<JobGraph>,
+    dir: StoreDir,
+    executor: Executor,
+    committers: Mutex<HashMap<OperatorUid, Box<dyn AnyCommitter>>>,
+}
+
+impl Commits {
+    /// None yet.
+    pub(super) fn new(graph: Arc<JobGraph>, dir: StoreDir, executor: Executor) -> Self {
+        Self {
+            graph,
+            dir,
+            executor,
+            committers: Mutex::default(),
+        }
+    }
+
+    /// Makes every sink agree with the snapshot: commits what it lists, discards the rest.
+    pub(super) fn settle(&self, snapshot: Option<&Snapshot>, attempt: Attempt) -> Result<(), SinkFailure> {
+        self.make(snapshot, attempt, |committer, listed| committer.settle(listed))
+    }
+
+    /// Commits what the newest checkpoint lists: an earlier leader may have died before it did. Everything else is in
+    /// the hands of running writers.
+    pub(super) fn take_over(&self, snapshot: Option<&Snapshot>, attempt: Attempt) -> Result<(), SinkFailure> {
+        self.make(snapshot, attempt, |committer, listed| {
+            if listed.is_empty() {
+                Ok(())
+            } else {
+                committer.commit(listed)
+            }
+        })
+    }
+
+    fn make(
+        &self,
+        snapshot: Option<&Snapshot>,
+        attempt: Attempt,
+        begin: impl Fn(&mut dyn AnyCommitter, &[Bytes]) -> Result<(), BoxError>,
+    ) -> Result<(), SinkFailure> {
+        let mut committers = self.committers.lock().unwrap_or_else(PoisonError::into_inner);
+        committers.clear();
+        let mut listed = match snapshot {
+            None => HashMap::new(),
+            Some(snapshot) => {
+                let committables = snapshot.metadata().sections();
+                self.read(
+                    committables
+                        .filter(|s| s.head.kind == SectionKind::Committables)
+                        .collect(),
+                )?
+            }
+        };
+        for node in &self.graph.nodes {
+            let Some(sink) = &node.sink else { continue };
+            let uid = &node.uid;
+            let fail = |e: BoxError| (uid.clone(), e);
+            let cx = SinkContext {
+                job: self.graph.job.clone(),
+                uid: uid.clone(),
+                subtask: tidegate_types::SubtaskIndex(0),
+                parallelism: node.parallelism,
+                attempt: attempt.number,
+                epoch: attempt.epoch,
+                lineage: attempt.lineage,
+                restored: snapshot.map(Snapshot::id),
+                wall_ms: 0,
+            };
+            if let Some(mut committer) = (sink.committer)(cx).map_err(fail)? {
+                begin(&mut *committer, &listed.remove(uid).unwrap_or_default()).map_err(fail)?;
+                committers.insert(uid.clone(), committer);
+            }
+        }
+        Ok(())
+    }
+
+    /// Commits what a complete checkpoint lists.
+    pub(super) fn commit(&self, committables: &[Section]) -> Result<(), SinkFailure> {
+        let listed = self.read(committables.iter().collect())?;
+        let mut committers = self.committers.lock().unwrap_or_else(PoisonError::into_inner);
+        for (uid, list) in listed {
+            if let Some(committer) = committers.get_mut(&uid) {
+                committer.commit(&list).map_err(|e| (uid, e))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self, sections: Vec<&Section>) -> Result<BySink, SinkFailure> {
+        let Some(first) = sections.first() else {
+            return Ok(BySink::new());
+        };
+        let payloads = self
+            .executor
+            .block_on(StateReader::new(self.dir.clone()).read_sections(&sections))
+            .map_err(|e| (first.head.uid.clone(), BoxError::from(e)))?;
+        let mut listed = BySink::new();
+        for (section, payload) in sections.into_iter().zip(payloads) {
+            let uid = &section.head.uid;
+            let committables = read_committables(&payload).map_err(|e| (uid.clone(), e))?;
+            listed.entry(uid.clone()).or_default().extend(committables);
+        }
+        Ok(listed)
+    }
+}

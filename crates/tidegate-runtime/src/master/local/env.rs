@@ -1,0 +1,316 @@
+//! The effects of a master in this process: mailboxes, threads, the pool, the status board.
+
+use std::collections::HashMap;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
+use std::sync::{Arc, PoisonError};
+
+use tidegate_protocol::coordinator::RequestId;
+use tidegate_protocol::message::{FromTask, ToTask};
+use tidegate_storage::JobLock;
+use tidegate_types::options::Settings;
+use tidegate_types::snapshot::SubtaskSnapshot;
+use tidegate_types::{AttemptNumber, EventTime, LeaderEpoch, Nanos, SubtaskId};
+
+use crate::driver::threads;
+use crate::error::BoxError;
+use crate::graph::{Attempt, DeployContext, JobGraph, RestorePlan};
+use crate::task::{Mail, Mailbox, Outbox};
+
+use super::super::configured::task_options;
+use super::super::env::{IoRequest, MasterEnv, MasterEvent, Report};
+use super::super::error::JobError;
+use super::super::io::{Executor, StoreWorker};
+use super::super::machine::{JobMaster, JobOutcome};
+use super::super::snapshot_io::{Spawner, StoreIo};
+use super::super::status::{JobFailure, StatusBoard, SubtaskInfo};
+use super::job::{Answer, Answers, Ended};
+use super::{Engine, TraceSink, state_name};
+
+pub(super) struct LocalTask {
+    mailbox: Arc<Mailbox>,
+    revoke: Box<dyn Fn() + Send + Sync>,
+    alive: bool,
+}
+
+pub(super) struct LocalEnv {
+    pub(super) engine: Arc<Engine>,
+    pub(super) worker: Arc<StoreWorker>,
+    pub(super) executor: Executor,
+    pub(super) graph: Arc<JobGraph>,
+    pub(super) settings: Settings,
+    pub(super) events: Sender<MasterEvent>,
+    pub(super) board: Arc<StatusBoard>,
+    pub(super) answers: Answers,
+    pub(super) result: tokio::sync::watch::Sender<Option<Ended>>,
+    pub(super) tasks: HashMap<SubtaskId, LocalTask>,
+    pub(super) attempt: AttemptNumber,
+    /// When tasks that didn't stop are given up.
+    pub(super) abandon_at: Option<Nanos>,
+    pub(super) trace: Option<TraceSink>,
+    pub(super) held: Option<JobLock>,
+    pub(super) ended: Option<Ended>,
+}
+
+/// The master's thread.
+pub(super) fn lead(mut master: JobMaster, mut env: LocalEnv, inbox: &Receiver<MasterEvent>) {
+    master.on_event(&mut env, MasterEvent::Start);
+    while !master.has_ended() {
+        let due = [master.next_timeout(), env.abandon_at]
+            .into_iter()
+            .flatten()
+            .min();
+        let event = match due {
+            None => inbox.recv().map_err(|_| RecvTimeoutError::Disconnected),
+            Some(at) => inbox.recv_timeout(at.since(env.now())),
+        };
+        env.abandon_what_hangs();
+        match event {
+            Ok(event) => {
+                if let MasterEvent::TaskGone(subtask, attempt) = &event
+                    && *attempt == env.attempt
+                    && let Some(task) = env.tasks.get_mut(subtask)
+                {
+                    task.alive = false;
+                }
+                let news = matters(&event);
+                master.on_event(&mut env, event);
+                if news {
+                    env.publish(&master);
+                }
+            }
+            Err(RecvTimeoutError::Timeout) => {
+                master.on_event(&mut env, MasterEvent::Timeout);
+                env.publish(&master);
+            }
+            Err(RecvTimeoutError::Disconnected) => unreachable!("the environment holds a sender"),
+        }
+    }
+    env.publish(&master);
+    env.finish();
+}
+
+/// Whether what others see of checkpoints may have changed.
+fn matters(event: &MasterEvent) -> bool {
+    !matches!(
+        event,
+        MasterEvent::FromTask(
+            _,
+            _,
+            FromTask::RequestSplit { .. } | FromTask::SplitFinished { .. }
+        )
+    )
+}
+
+impl LocalEnv {
+    fn publish(&self, master: &JobMaster) {
+        let restarts = master.restarts();
+        let history = master.history().cloned();
+        self.board.update(|status| {
+            status.restarts = restarts;
+            if let Some(history) = history {
+                status.history = history;
+            }
+        });
+    }
+
+    /// Tasks whose user code didn't come back in time: their gates, writes and messages count no more.
+    fn abandon_what_hangs(&mut self) {
+        let now = self.now();
+        if self.abandon_at.is_none_or(|at| at > now) {
+            return;
+        }
+        self.abandon_at = None;
+        for (id, task) in self.tasks.iter_mut().filter(|(_, t)| t.alive) {
+            (task.revoke)();
+            task.alive = false;
+            tracing::warn!(subtask = %id, "user code didn't come back after the cancellation; its thread is abandoned");
+            self.board.update(|status| status.abandoned_threads += 1);
+            let _sent = self.events.send(MasterEvent::TaskGone(*id, self.attempt));
+        }
+    }
+
+    fn finish(&mut self) {
+        // The lock goes before anybody hears of the end: who waits for it may start the job again.
+        self.held = None;
+        let job = self.graph.job.clone();
+        self.engine
+            .running
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&job);
+        let ended = self.ended.take();
+        self.result.send_replace(ended);
+    }
+
+    fn deploy_context(&self, attempt: Attempt, restore: Option<Arc<RestorePlan>>) -> DeployContext {
+        let io = StoreIo::new(
+            self.worker.store().clone(),
+            self.executor.clone(),
+            self.engine.pool.clone(),
+            attempt.number,
+            self.settings.checkpoints.inline_threshold.bytes(),
+            self.worker.writer_nonces(),
+        );
+        let events = self.events.clone();
+        let (outputs, budget, task) = task_options(&self.settings, &self.graph);
+        DeployContext {
+            clock: self.engine.clock.clone(),
+            io,
+            outputs,
+            budget,
+            task,
+            outbox: Box::new(move |id| {
+                Arc::new(ToMaster {
+                    events: events.clone(),
+                    id,
+                    attempt: attempt.number,
+                })
+            }),
+            restore,
+        }
+    }
+}
+
+struct ToMaster {
+    events: Sender<MasterEvent>,
+    id: SubtaskId,
+    attempt: AttemptNumber,
+}
+
+impl Outbox for ToMaster {
+    fn send(&self, message: FromTask) {
+        // A master that is gone needs nothing any more.
+        let _sent = self
+            .events
+            .send(MasterEvent::FromTask(self.id, self.attempt, message));
+    }
+}
+
+impl MasterEnv for LocalEnv {
+    fn now(&self) -> Nanos {
+        self.engine.clock.now()
+    }
+
+    fn wall_ms(&self) -> EventTime {
+        self.engine.clock.wall_ms()
+    }
+
+    fn send(&mut self, from: LeaderEpoch, to: SubtaskId, message: ToTask) {
+        if let Some(task) = self.tasks.get(&to) {
+            task.mailbox.send(Mail::Master(from, message));
+        }
+    }
+
+    fn request(&mut self, request: IoRequest) {
+        let (worker, events, clock) = (
+            self.worker.clone(),
+            self.events.clone(),
+            self.engine.clock.clone(),
+        );
+        self.engine.pool.spawn(Box::new(move || {
+            let reply = worker.perform(request, clock.wall_ms());
+            let _sent = events.send(MasterEvent::Io(reply));
+        }));
+    }
+
+    fn deploy(
+        &mut self,
+        attempt: Attempt,
+        restore: Option<Arc<RestorePlan>>,
+    ) -> Result<Vec<(SubtaskId, SubtaskSnapshot)>, BoxError> {
+        self.attempt = attempt.number;
+        self.abandon_at = None;
+        self.tasks.clear();
+        let cx = self.deploy_context(attempt, restore);
+        let deployment = self.graph.deploy(attempt, &cx)?;
+        let infos = deployment
+            .tasks
+            .iter()
+            .map(|t| SubtaskInfo {
+                id: t.task.id(),
+                metrics: t.metrics.clone(),
+            })
+            .collect();
+        self.board.update(|status| {
+            status.attempts += 1;
+            status.subtasks = infos;
+        });
+        for mut deployed in deployment.tasks {
+            let id = deployed.task.id();
+            let revoke = std::mem::replace(&mut deployed.revoke, Box::new(|| {}));
+            self.tasks.insert(
+                id,
+                LocalTask {
+                    mailbox: deployed.mailbox.clone(),
+                    revoke,
+                    alive: true,
+                },
+            );
+            let events = self.events.clone();
+            let done = move || {
+                let _sent = events.send(MasterEvent::TaskGone(id, attempt.number));
+            };
+            threads::spawn(
+                deployed,
+                self.engine.clock.clone(),
+                self.engine.ticker.clone(),
+                done,
+            )?;
+        }
+        Ok(deployment.finished)
+    }
+
+    fn cancel_tasks(&mut self, from: LeaderEpoch) {
+        for task in self.tasks.values().filter(|t| t.alive) {
+            task.mailbox.send(Mail::Master(from, ToTask::Cancel));
+        }
+        self.abandon_at = self.settings.tasks.cancellation_timeout.map(|t| self.now() + t);
+    }
+
+    fn answer(&mut self, request: RequestId, result: Answer) {
+        let waiting = self
+            .answers
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .remove(&request);
+        if let Some(waiting) = waiting {
+            let _heard = waiting.send(result);
+        }
+    }
+
+    fn report(&mut self, report: Report) {
+        let job = &self.graph.job;
+        match report {
+            Report::State(state) => {
+                tracing::info!(%job, ?state, "job state");
+                let now = self.engine.clock.wall_ms();
+                self.board.update(|status| {
+                    status.state = state;
+                    let name = state_name(state);
+                    status.since.insert(name, now);
+                });
+            }
+            Report::Attempt(attempt) => {
+                tracing::info!(%job, attempt = %attempt.number, epoch = %attempt.epoch, "attempt");
+            }
+            Report::Failure { subtask, error } => {
+                let at = subtask.map(|s| s.to_string()).unwrap_or_default();
+                // A target of its own: a program that tells of failures itself turns it off.
+                tracing::warn!(target: "tidegate_runtime::attempts", %job, subtask = at, %error, "the attempt failed");
+                let at = self.engine.clock.wall_ms();
+                self.board
+                    .update(|status| status.failed(JobFailure { at, subtask, error }));
+            }
+            Report::Trace(event) => {
+                if let Some(trace) = &self.trace {
+                    trace(&event);
+                }
+            }
+            Report::Warning(text) => tracing::warn!(%job, "{text}"),
+        }
+    }
+
+    fn ended(&mut self, outcome: Result<JobOutcome, JobError>) {
+        self.ended = Some(outcome.map_err(Arc::new));
+    }
+}

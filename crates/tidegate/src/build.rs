@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_runtime::graph::{
     InputEdge, JobGraph as RuntimeGraph, Make, NodeId, OperatorNode, SinkSpec, SourceSpec, Spread, StreamOps,
+    TypedOps,
 };
 use tidegate_types::options::{Configuration, OptionErrors, Origin, keys};
 use tidegate_types::{OperatorUid, Parallelism};
@@ -42,6 +43,33 @@ pub enum BuildError {
         second: String,
         /// Their uid.
         uid: String,
+    },
+    /// One operator with two identities.
+    #[error(
+        "operator `{name}` was given two uids, `{first}` and `{second}`: an operator and its side outputs have one"
+    )]
+    TwoUids {
+        /// The operator.
+        name: String,
+        /// One.
+        first: String,
+        /// The other.
+        second: String,
+    },
+    /// One side output with records of two types.
+    #[error(
+        "side output {index} of operator `{name}` is used with two types, `{first}` and `{second}`: give each side output \
+         a number of its own"
+    )]
+    SideTypes {
+        /// The operator.
+        name: String,
+        /// The tag's number.
+        index: usize,
+        /// One type.
+        first: &'static str,
+        /// The other.
+        second: &'static str,
     },
     /// More subtasks than key groups.
     #[error(
@@ -119,7 +147,8 @@ pub(crate) struct EdgeDraft {
 /// One operator as the API knows it.
 pub(crate) struct NodeDraft {
     pub(crate) name: Arc<str>,
-    pub(crate) uid: Option<String>,
+    /// As often as one was given: two different ones are an error.
+    pub(crate) uids: Vec<String>,
     pub(crate) parallelism: Option<u32>,
     pub(crate) stateful: bool,
     pub(crate) starts_chain: bool,
@@ -127,7 +156,10 @@ pub(crate) struct NodeDraft {
     pub(crate) inputs: Vec<EdgeDraft>,
     pub(crate) make: MakeDraft,
     pub(crate) ops: Arc<dyn StreamOps>,
-    pub(crate) side_ops: Vec<Arc<dyn StreamOps>>,
+    /// By number; `None` where nobody asked for one.
+    pub(crate) sides: Vec<Option<Arc<dyn StreamOps>>>,
+    /// Side outputs that were asked for with another type than before: number, type.
+    pub(crate) side_conflicts: Vec<(usize, &'static str)>,
     pub(crate) source: Option<SourceSpec>,
     pub(crate) sink: Option<SinkSpec>,
     pub(crate) notes: Vec<String>,
@@ -148,7 +180,7 @@ impl NodeDraft {
     ) -> Self {
         Self {
             name: name.into(),
-            uid: None,
+            uids: Vec::new(),
             parallelism: None,
             stateful: false,
             starts_chain: false,
@@ -156,10 +188,24 @@ impl NodeDraft {
             inputs: Vec::new(),
             make: Box::new(make),
             ops,
-            side_ops: Vec::new(),
+            sides: Vec::new(),
+            side_conflicts: Vec::new(),
             source: None,
             sink: None,
             notes: Vec::new(),
+        }
+    }
+
+    /// Somebody consumes this side output.
+    pub(crate) fn side(&mut self, index: usize, ops: Arc<dyn StreamOps>) {
+        if self.sides.len() <= index {
+            self.sides.resize_with(index + 1, || None);
+        }
+        match &self.sides[index] {
+            Some(there) if there.type_name() != ops.type_name() => {
+                self.side_conflicts.push((index, ops.type_name()));
+            }
+            _ => self.sides[index] = Some(ops),
         }
     }
 }
@@ -216,33 +262,15 @@ pub(crate) fn build(
         }
         let checkpoints = settings.checkpoints.interval.is_some();
         let parallelism = |n: &NodeDraft| n.parallelism.unwrap_or(settings.job.parallelism.0);
+        check_sides(draft, &mut problems);
         check_parallelism(draft, settings.job.max_parallelism.0, parallelism, &mut problems);
         let uids = uids(draft, checkpoints, &mut problems);
         let mut nodes = Vec::new();
         for (node, uid) in draft.nodes.iter().zip(uids) {
-            let inputs = node
-                .inputs
-                .iter()
-                .map(|e| edge(draft, node, e, parallelism, &mut problems))
-                .collect::<Vec<_>>();
-            let mut notes = node.notes.clone();
-            notes.extend(node.ops.warning());
-            nodes.push(OperatorNode {
-                make: (node.make)(&uid),
-                uid,
-                uid_given: node.uid.is_some(),
-                name: node.name.clone(),
-                parallelism: Parallelism(parallelism(node)),
-                stateful: node.stateful,
-                starts_chain: node.starts_chain,
-                ends_chain: node.ends_chain,
-                inputs,
-                ops: node.ops.clone(),
-                side_ops: node.side_ops.clone(),
-                source: node.source.clone(),
-                sink: node.sink.clone(),
-                notes,
-            });
+            let inputs = node.inputs.iter();
+            let inputs = inputs.map(|e| edge(draft, node, e, parallelism, &mut problems));
+            let inputs = inputs.collect();
+            nodes.push(operator(node, uid, Parallelism(parallelism(node)), inputs));
         }
         nodes
     });
@@ -251,12 +279,41 @@ pub(crate) fn build(
     }
     let graph = RuntimeGraph::new(
         settings.job.id.clone(),
-        name.clone(),
+        settings.job.name.as_str().into(),
         settings.job.max_parallelism,
         nodes,
         true,
     );
     Ok(JobGraph::new(graph, settings))
+}
+
+fn operator(
+    node: &NodeDraft,
+    uid: OperatorUid,
+    parallelism: Parallelism,
+    inputs: Vec<InputEdge>,
+) -> OperatorNode {
+    let mut notes = node.notes.clone();
+    notes.extend(node.ops.warning());
+    let sides = node.sides.iter();
+    OperatorNode {
+        make: (node.make)(&uid),
+        uid,
+        uid_given: !node.uids.is_empty(),
+        name: node.name.clone(),
+        parallelism,
+        stateful: node.stateful,
+        starts_chain: node.starts_chain,
+        ends_chain: node.ends_chain,
+        inputs,
+        ops: node.ops.clone(),
+        side_ops: sides
+            .map(|side| side.clone().unwrap_or_else(TypedOps::<()>::shared))
+            .collect(),
+        source: node.source.clone(),
+        sink: node.sink.clone(),
+        notes,
+    }
 }
 
 fn check_parallelism(
@@ -279,28 +336,30 @@ fn check_parallelism(
     }
 }
 
+fn check_sides(draft: &Draft, problems: &mut Vec<BuildError>) {
+    for node in &draft.nodes {
+        for (index, second) in &node.side_conflicts {
+            let first = node.sides[*index].as_ref().map_or("", |ops| ops.type_name());
+            problems.push(BuildError::SideTypes {
+                name: node.name.to_string(),
+                index: *index,
+                first,
+                second,
+            });
+        }
+    }
+}
+
 fn uids(draft: &Draft, checkpoints: bool, problems: &mut Vec<BuildError>) -> Vec<OperatorUid> {
     let mut seen: HashMap<String, String> = HashMap::new();
     let mut uids = Vec::new();
     for (at, node) in draft.nodes.iter().enumerate() {
         let name = node.name.to_string();
-        if node.uid.is_none() && node.stateful && checkpoints && node.source.is_none() && node.sink.is_none()
-        {
+        let given = given_uid(node, problems);
+        if given.is_none() && node.stateful && checkpoints && node.source.is_none() && node.sink.is_none() {
             problems.push(BuildError::MissingUid { name: name.clone() });
         }
-        if let Some(uid) = node
-            .uid
-            .as_deref()
-            .filter(|u| u.trim().is_empty() || u.len() > 255)
-        {
-            let reason = "it must not be empty, nor longer than 255 bytes".to_owned();
-            problems.push(BuildError::BadUid {
-                name: name.clone(),
-                uid: uid.to_owned(),
-                reason,
-            });
-        }
-        let uid = node.uid.clone().unwrap_or_else(|| format!("{name}#{at}"));
+        let uid = given.map_or_else(|| format!("{name}#{at}"), str::to_owned);
         if let Some(first) = seen.insert(uid.clone(), name.clone()) {
             problems.push(BuildError::DuplicateUid {
                 first,
@@ -313,6 +372,27 @@ fn uids(draft: &Draft, checkpoints: bool, problems: &mut Vec<BuildError>) -> Vec
     uids
 }
 
+/// The uid that the program gave, if it is one.
+fn given_uid<'n>(node: &'n NodeDraft, problems: &mut Vec<BuildError>) -> Option<&'n str> {
+    let name = || node.name.to_string();
+    let first = node.uids.first()?;
+    if let Some(second) = node.uids.iter().find(|u| *u != first) {
+        problems.push(BuildError::TwoUids {
+            name: name(),
+            first: first.clone(),
+            second: second.clone(),
+        });
+    }
+    for uid in node.uids.iter().filter(|u| u.trim().is_empty() || u.len() > 255) {
+        problems.push(BuildError::BadUid {
+            name: name(),
+            uid: uid.clone(),
+            reason: "it must not be empty, nor longer than 255 bytes".to_owned(),
+        });
+    }
+    Some(first)
+}
+
 fn edge(
     draft: &Draft,
     to: &NodeDraft,
@@ -321,7 +401,8 @@ fn edge(
     problems: &mut Vec<BuildError>,
 ) -> InputEdge {
     let from = &draft.nodes[edge.from];
-    let ops = edge.side.map_or(&from.ops, |s| &from.side_ops[s]);
+    let side = edge.side.and_then(|s| from.sides[s].as_ref());
+    let ops = side.unwrap_or(&from.ops);
     let (producers, consumers) = (parallelism(from), parallelism(to));
     let partitioner = match &edge.partitioner {
         Some(partitioner) => partitioner.clone(),

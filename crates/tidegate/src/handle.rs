@@ -1,5 +1,6 @@
 //! A built job, and a running one.
 
+use std::fmt;
 use std::sync::Arc;
 
 use tidegate_protocol::coordinator::{Request, RequestDone, RequestFailure, SavepointOrder};
@@ -13,6 +14,15 @@ use tidegate_types::{CheckpointId, JobId, SavepointFormat};
 pub struct JobGraph {
     graph: Arc<RuntimeGraph>,
     settings: Settings,
+}
+
+impl fmt::Debug for JobGraph {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("JobGraph")
+            .field("job", &self.graph.job)
+            .field("operators", &self.graph.nodes.len())
+            .finish_non_exhaustive()
+    }
 }
 
 /// What a job is started with beyond its settings.

@@ -1,5 +1,7 @@
 //! Streams divided by key.
 
+use std::convert::Infallible;
+use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tidegate_runtime::chain::Route;
@@ -67,13 +69,33 @@ impl<K: Key, T: Record> KeyedStream<K, T> {
         }
     }
 
-    /// Combines the records of each key: puts out the running result after every record.
+    /// Combines the records of each key: puts out the running result after every record. Give it a
+    /// [`uid`](Stream::uid).
     pub fn reduce(&self, name: &str, f: impl Fn(T, T) -> T + Send + Sync + 'static) -> Stream<T> {
+        self.try_reduce(name, move |so_far, record| Ok::<T, Infallible>(f(so_far, record)))
+    }
+
+    /// As [`reduce`](Self::reduce); an error fails the attempt.
+    pub fn try_reduce<E>(
+        &self,
+        name: &str,
+        f: impl Fn(T, T) -> Result<T, E> + Send + Sync + 'static,
+    ) -> Stream<T>
+    where
+        E: Into<BoxError> + 'static,
+    {
         let f = Arc::new(f);
         self.process(name, move || Reduce {
             f: f.clone(),
             result: ValueState::new(),
+            _error: PhantomData,
         })
+    }
+
+    /// The stream as it is divided, for the verbs that need no state: equal keys meet in one subtask of whatever
+    /// consumes it.
+    pub fn as_stream(&self) -> Stream<T> {
+        self.stream.clone()
     }
 }
 
@@ -127,13 +149,18 @@ impl<K: Key, A: Record, B: Record> ConnectedKeyedStreams<K, A, B> {
     }
 }
 
-struct Reduce<K: Key, T: Record, F> {
+struct Reduce<K: Key, T: Record, F, E> {
     f: Arc<F>,
     result: ValueState<K, T>,
+    _error: PhantomData<fn() -> E>,
 }
 
-impl<K: Key, T: Record, F: Fn(T, T) -> T + Send + Sync + 'static> ProcessFunction<K, T, T>
-    for Reduce<K, T, F>
+impl<K, T, F, E> ProcessFunction<K, T, T> for Reduce<K, T, F, E>
+where
+    K: Key,
+    T: Record,
+    F: Fn(T, T) -> Result<T, E> + Send + Sync + 'static,
+    E: Into<BoxError> + 'static,
 {
     fn state(&mut self, states: &mut States<'_, K>) {
         states.value("result", &mut self.result);
@@ -141,7 +168,7 @@ impl<K: Key, T: Record, F: Fn(T, T) -> T + Send + Sync + 'static> ProcessFunctio
 
     fn process(&mut self, record: T, cx: &mut ProcessContext<'_, K, T>) -> Result<(), BoxError> {
         let reduced = match self.result.get(cx.at()) {
-            Some(so_far) => (self.f)(so_far.clone(), record),
+            Some(so_far) => (self.f)(so_far.clone(), record).map_err(Into::into)?,
             None => record,
         };
         self.result.set(cx.at(), reduced.clone());

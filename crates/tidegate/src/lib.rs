@@ -54,6 +54,7 @@ mod build;
 mod collect;
 mod connected;
 mod environment;
+mod fallible;
 mod handle;
 mod keyed;
 mod sinks;
@@ -69,6 +70,7 @@ pub use handle::{Drain, JobGraph, JobHandle, StartOptions};
 pub use keyed::{ConnectedKeyedStreams, KeyedStream};
 pub use sinks::SinkHandle;
 pub use stream::{SideStream, Stream};
+pub use tidegate_protocol::coordinator::RequestFailure;
 
 pub use tidegate_files as files;
 pub use tidegate_runtime as runtime;

@@ -32,6 +32,13 @@ impl SinkHandle {
             operator: self.operator.parallelism(subtasks),
         }
     }
+
+    /// The sink runs in a task of its own.
+    pub fn disable_chaining(self) -> Self {
+        Self {
+            operator: self.operator.disable_chaining(),
+        }
+    }
 }
 
 impl<T: Record> Stream<T> {
@@ -57,8 +64,13 @@ impl<T: Record> Stream<T> {
     /// Collects the stream's records in this process, exactly once each: they are there when the checkpoint that
     /// contains them is complete, the last ones at the end of the job.
     pub fn collect(&self, name: &str) -> Collected<T> {
+        self.collect_with(name, |sink| sink)
+    }
+
+    /// As [`collect`](Self::collect), with a sink that `configure` has given a uid or a parallelism.
+    pub fn collect_with(&self, name: &str, configure: impl FnOnce(SinkHandle) -> SinkHandle) -> Collected<T> {
         let collected = Collected::new();
-        let _sink = self.sink(name, CollectSink::new(&collected));
+        let _sink = configure(self.sink(name, CollectSink::new(&collected)));
         collected
     }
 

@@ -5,15 +5,14 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tidegate_runtime::chain::Partitioner;
-use tidegate_runtime::error::BoxError;
 use tidegate_runtime::graph::{TypedOps, make_one_input};
 use tidegate_runtime::operators::{
-    FilterOp, FlatMapOp, KeySelector, KeyedProcessOp, MapOp, OnError, ProcessFunction, SideTag, TimestampsOp,
-    TryMapOp, WatermarkStrategy,
+    FilterOp, FlatMapOp, KeySelector, KeyedProcessOp, MapOp, ProcessFunction, SideTag, TimestampsOp,
+    WatermarkStrategy,
 };
 use tidegate_state::Formats;
 use tidegate_types::EventTime;
-use tidegate_types::codec::{Key, Record};
+use tidegate_types::codec::{Key, Record, TypeFormat};
 
 use crate::build::{Drafts, EdgeDraft, NodeDraft};
 use crate::connected::ConnectedStreams;
@@ -65,16 +64,17 @@ impl<T: Record> Stream<T> {
 
     fn configure(self, f: impl Fn(&mut NodeDraft)) -> Self {
         self.drafts.with(|d| {
-            for end in self.ends.iter().filter(|e| e.side.is_none()) {
+            for end in &self.ends {
                 f(&mut d.nodes[end.node]);
             }
         });
         self
     }
 
-    /// Gives the operator behind this stream its identity: state is found by it, whatever else changes.
+    /// Gives the operator behind this stream its identity: state is found by it, whatever else changes. A side
+    /// output has no identity of its own: here too it is the operator that is named.
     pub fn uid(self, uid: &str) -> Self {
-        self.configure(|n| n.uid = Some(uid.to_owned()))
+        self.configure(|n| n.uids.push(uid.to_owned()))
     }
 
     /// Gives the operator behind this stream so many subtasks.
@@ -186,63 +186,15 @@ impl<T: Record> Stream<T> {
         R: IntoIterator<Item = O> + 'static,
         R::IntoIter: Send + 'static,
     {
-        let f = Arc::new(f);
+        let (f, format) = (Arc::new(f), TypeFormat::of());
         let make = make_one_input(
-            move |cx| Box::new(FlatMapOp::<_, R::IntoIter>::new(f.clone(), cx.uid.clone())),
+            move |_| Box::new(FlatMapOp::<_, R::IntoIter>::new(f.clone(), format.clone())),
             None,
         );
         self.then(NodeDraft::new(name, make, TypedOps::<O>::shared()))
     }
 
-    /// One record to one record; an error fails the attempt.
-    pub fn try_map<O, E>(
-        &self,
-        name: &str,
-        f: impl Fn(T) -> Result<O, E> + Send + Sync + 'static,
-    ) -> Stream<O>
-    where
-        O: Record,
-        E: Into<BoxError> + 'static,
-    {
-        let f = Arc::new(f);
-        let make = make_one_input(
-            move |cx| Box::new(TryMapOp::new(f.clone(), cx.uid.clone(), OnError::Fail)),
-            None,
-        );
-        self.then(NodeDraft::new(name, make, TypedOps::<O>::shared()))
-    }
-
-    /// One record to one record; a record on which `f` fails goes to the second stream, with the error's text.
-    pub fn try_map_or_side<O, E>(
-        &self,
-        name: &str,
-        f: impl Fn(T) -> Result<O, E> + Send + Sync + 'static,
-    ) -> SideStream<O, (T, String)>
-    where
-        O: Record,
-        E: Into<BoxError> + 'static,
-    {
-        let f = Arc::new(f);
-        let make = make_one_input(
-            move |cx| {
-                Box::new(TryMapOp::new(
-                    f.clone(),
-                    cx.uid.clone(),
-                    OnError::Skip { side: 0 },
-                ))
-            },
-            None,
-        );
-        let draft = NodeDraft {
-            side_ops: vec![TypedOps::<(T, String)>::shared()],
-            ..NodeDraft::new(name, make, TypedOps::<O>::shared())
-        };
-        let main = self.then(draft);
-        let side = main.side_at(0);
-        (main, side)
-    }
-
-    fn side_at<S: Record>(&self, index: usize) -> Stream<S> {
+    pub(crate) fn side_at<S: Record>(&self, index: usize) -> Stream<S> {
         let ends = self.ends.iter().map(|e| End {
             node: e.node,
             side: Some(index),
@@ -257,15 +209,12 @@ impl<T: Record> Stream<T> {
 
     /// A side output of the operator behind this stream. The function puts records there with the tag.
     ///
-    /// The tag's number says which of the operator's side outputs it is; each of them needs one of its own.
+    /// The tag's number says which of the operator's side outputs it is; each of them needs one of its own, and
+    /// one number with two record types is refused when the job is built.
     pub fn side_output<S: Record>(&self, tag: &SideTag<S>) -> Stream<S> {
         self.drafts.with(|d| {
             for end in &self.ends {
-                let sides = &mut d.nodes[end.node].side_ops;
-                while sides.len() <= tag.index() {
-                    sides.push(TypedOps::<S>::shared());
-                }
-                sides[tag.index()] = TypedOps::<S>::shared();
+                d.nodes[end.node].side(tag.index(), TypedOps::<S>::shared());
             }
         });
         self.side_at(tag.index())

@@ -8,6 +8,7 @@ use crate::error::OpError;
 use super::cursor::Cursor;
 use super::flow::{Flow, Pass};
 use super::node::{Chain, ChainItem, Control, Downstream, Node};
+use super::overdraft::Overdraft;
 
 /// Hands every item to each of several parts. With none, items vanish: a stream nobody reads.
 pub struct Fanout<T> {
@@ -111,10 +112,10 @@ impl<T: Clone + Send + 'static> Chain for Fanout<T> {
         self.parts.iter_mut().try_for_each(|p| p.visit(f))
     }
 
-    fn finish_records(&mut self, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
+    fn finish_records(&mut self, overdraft: &mut Overdraft<'_>) -> Result<bool, OpError> {
         self.parts
             .iter_mut()
-            .try_fold(true, |done, p| Ok(p.finish_records(may_go_on)? && done))
+            .try_fold(true, |done, p| Ok(p.finish_records(overdraft)? && done))
     }
 
     fn prepare_snapshot(

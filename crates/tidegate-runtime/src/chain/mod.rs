@@ -9,6 +9,7 @@
 //! it stands: an aligned snapshot first runs the chain empty, an unaligned one stores the remainders.
 
 mod cursor;
+mod defaults;
 mod fanout;
 mod flow;
 mod inflight;
@@ -18,6 +19,7 @@ mod operator;
 mod out;
 mod outlet;
 mod output;
+mod overdraft;
 mod partition;
 mod restored;
 mod side;
@@ -25,6 +27,7 @@ mod two_input;
 mod valve;
 
 pub use cursor::Cursor;
+pub use defaults::OperatorDefaults;
 pub use fanout::Fanout;
 pub use flow::{Flow, PASS_RECORDS, Pass, Strider};
 pub use inflight::{InFlightElement, decode_in_flight, encode_in_flight};
@@ -36,6 +39,7 @@ pub use operator::{
 pub use out::OutBatch;
 pub use outlet::{Event, Outlet, SideLink};
 pub use output::{Output, OutputChannel, OutputSettings};
+pub use overdraft::Overdraft;
 pub use partition::{CustomPartitioner, KeyHasher, Partitioner, Route, consumers_of};
 pub use restored::{ChannelOrigin, RestoredChannel};
 pub use side::Side;

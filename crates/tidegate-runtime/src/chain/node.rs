@@ -13,6 +13,7 @@ use super::flow::{Flow, Pass};
 use super::node_state::{RestoredInput, Watermarks};
 use super::operator::{CutParts, OpenContext, Operator, Outcome, Progress, SnapshotPart};
 use super::outlet::{Event, Outlet};
+use super::overdraft::Overdraft;
 use super::side::{Due, Side, Standing};
 use super::valve::Merged;
 
@@ -85,7 +86,7 @@ pub trait Chain: Send {
     ///
     /// # Errors
     /// When user code fails.
-    fn finish_records(&mut self, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError>;
+    fn finish_records(&mut self, overdraft: &mut Overdraft<'_>) -> Result<bool, OpError>;
 
     /// Lets every node put out what must stand before the barrier, head first. With `run_on`, what was put out
     /// is processed by the nodes behind, before it is their turn.
@@ -308,14 +309,14 @@ impl<I: Record, O: Send + 'static> Chain for OpNode<I, O> {
         self.outlet.visit(f)
     }
 
-    fn finish_records(&mut self, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
+    fn finish_records(&mut self, overdraft: &mut Overdraft<'_>) -> Result<bool, OpError> {
         let mut finished = true;
         if self.op.is_suspended() {
             self.outlet.out().set_limit(usize::MAX);
-            finished = self.op.finish_record(self.outlet.out(), may_go_on)?;
+            finished = self.op.finish_record(self.outlet.out(), overdraft)?;
             self.outlet.hand_on();
         }
-        Ok(self.outlet.finish_records(may_go_on)? && finished)
+        Ok(self.outlet.finish_records(overdraft)? && finished)
     }
 
     fn prepare_snapshot(&mut self, id: CheckpointId, run_on: Option<&mut Pass<'_>>) -> Result<(), OpError> {

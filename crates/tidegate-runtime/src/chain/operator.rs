@@ -11,8 +11,10 @@ use crate::error::OpError;
 use crate::signal::TaskSignal;
 
 use super::cursor::Cursor;
+use super::defaults::OperatorDefaults;
 use super::flow::{Flow, Pass};
 use super::out::OutBatch;
+use super::overdraft::Overdraft;
 
 /// One step of a chain: turns records of type `I` into records of type `O`.
 ///
@@ -92,17 +94,17 @@ pub trait Operator<I, O>: Send {
         Ok(Flow::Done)
     }
 
-    /// Runs a suspended record on, without regard to room, until it is done or `may_go_on` says no. True when
-    /// no record is in progress.
+    /// Runs a suspended record on, without regard to room, until it is done or the overdraft is used up. True
+    /// when no record is in progress.
     ///
     /// # Errors
     /// When user code fails.
     fn finish_record(
         &mut self,
         out: &mut OutBatch<O>,
-        may_go_on: &mut dyn FnMut() -> bool,
+        overdraft: &mut Overdraft<'_>,
     ) -> Result<bool, OpError> {
-        let _ = (out, may_go_on);
+        let _ = (out, overdraft);
         Ok(true)
     }
 
@@ -258,6 +260,8 @@ pub struct OpenContext {
     pub wall_ms: EventTime,
     /// Wakes the task; sources hand it to whoever delivers records.
     pub signal: Arc<TaskSignal>,
+    /// What holds where the program says nothing.
+    pub defaults: OperatorDefaults,
 }
 
 impl OpenContext {

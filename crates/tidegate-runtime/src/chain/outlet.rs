@@ -11,6 +11,7 @@ use super::cursor::Cursor;
 use super::flow::{Flow, PASS_RECORDS, Pass};
 use super::node::{Chain, ChainItem, Control, Downstream, Node};
 use super::out::OutBatch;
+use super::overdraft::Overdraft;
 
 /// What is handed on besides records.
 #[derive(Debug, Clone, Copy)]
@@ -184,10 +185,10 @@ impl<O: Send + 'static> Chain for Outlet<O> {
         self.sides_mut().try_for_each(|s| s.visit(f))
     }
 
-    fn finish_records(&mut self, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
-        let main = self.next.finish_records(may_go_on)?;
+    fn finish_records(&mut self, overdraft: &mut Overdraft<'_>) -> Result<bool, OpError> {
+        let main = self.next.finish_records(overdraft)?;
         self.sides_mut()
-            .try_fold(main, |done, s| Ok(s.finish_records(may_go_on)? && done))
+            .try_fold(main, |done, s| Ok(s.finish_records(overdraft)? && done))
     }
 
     /// Hands on what the operator behind has put out for the snapshot, and goes on with the successors.

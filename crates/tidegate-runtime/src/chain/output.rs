@@ -14,6 +14,7 @@ use crate::gate::GateSender;
 
 use super::flow::{Flow, PASS_RECORDS, Pass};
 use super::node::{Chain, ChainItem, Control, Downstream, Node};
+use super::overdraft::Overdraft;
 use super::partition::{Partitioner, checked, group_table};
 
 /// How an output batches.
@@ -341,7 +342,7 @@ impl<T: Clone + Send + Sync + 'static> Chain for Output<T> {
         Ok(())
     }
 
-    fn finish_records(&mut self, _: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
+    fn finish_records(&mut self, _: &mut Overdraft<'_>) -> Result<bool, OpError> {
         Ok(true)
     }
 

@@ -16,6 +16,7 @@ use super::node_state::{RestoredInput, Watermarks};
 use super::operator::{CutParts, OpenContext, Outcome, Progress, SnapshotPart};
 use super::out::OutBatch;
 use super::outlet::{Event, Outlet};
+use super::overdraft::Overdraft;
 use super::side::{Due, Side};
 
 /// Like [`Operator`](super::Operator), with two inputs.
@@ -343,8 +344,8 @@ impl<A: Record, B: Record, O: Send + 'static> Chain for TwoInputNode<A, B, O> {
         self.outlet.visit(f)
     }
 
-    fn finish_records(&mut self, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
-        self.outlet.finish_records(may_go_on)
+    fn finish_records(&mut self, overdraft: &mut Overdraft<'_>) -> Result<bool, OpError> {
+        self.outlet.finish_records(overdraft)
     }
 
     fn prepare_snapshot(&mut self, id: CheckpointId, run_on: Option<&mut Pass<'_>>) -> Result<(), OpError> {

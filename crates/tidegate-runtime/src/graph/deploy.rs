@@ -235,6 +235,7 @@ impl Maker<'_> {
         let graph = self.graph.clone();
         let restore = self.cx.restore.clone();
         let clock = self.cx.clock.clone();
+        let defaults = self.cx.task.defaults;
         let generation = self.attempt.generation;
         let vertex = self.vertex;
         let subtask = SubtaskIndex(self.subtask);
@@ -259,6 +260,7 @@ impl Maker<'_> {
                         generation,
                         wall_ms: clock.wall_ms(),
                         signal: signal.clone(),
+                        defaults,
                     };
                     if let Some(plan) = &restore {
                         fill(plan, &graph, &mut cx)?;

@@ -4,7 +4,7 @@ use tidegate_protocol::coordinator::CoordinatorSettings;
 use tidegate_protocol::restart::RestartStrategy;
 use tidegate_types::options::{GateBudget, Settings};
 
-use crate::chain::OutputSettings;
+use crate::chain::{OperatorDefaults, OutputSettings};
 use crate::gate::BudgetSettings;
 use crate::graph::JobGraph;
 use crate::task::TaskSettings;
@@ -21,9 +21,9 @@ pub fn coordinator_settings(settings: &Settings, trace: bool) -> CoordinatorSett
         mode: c.mode,
         num_retained: c.num_retained,
         after_tasks_finish: c.after_tasks_finish,
+        history_size: c.history_size,
         storage: true,
         trace,
-        ..CoordinatorSettings::default()
     }
 }
 
@@ -84,6 +84,8 @@ pub fn task_options(settings: &Settings, graph: &JobGraph) -> (OutputSettings, B
     let task = TaskSettings {
         awaits_last_checkpoint: settings.checkpoints.after_tasks_finish,
         max_overdraft: t.overdraft_max_time,
+        max_overdraft_bytes: t.overdraft_max_bytes.bytes(),
+        defaults: OperatorDefaults::from(settings),
         ..TaskSettings::default()
     };
     (outputs, budget, task)

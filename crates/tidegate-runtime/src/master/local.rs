@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tidegate_protocol::coordinator::{CoordinatorSettings, History, TraceEvent};
+use tidegate_protocol::coordinator::{History, TraceEvent};
 use tidegate_protocol::restart::Restarts;
 use tidegate_storage::{CheckpointStore, JobLock, LockHolder, Nonces};
 use tidegate_types::options::{CheckpointRetention, RestoreFrom, Settings};
@@ -257,7 +257,7 @@ fn open_store(
     Ok((store, held))
 }
 
-fn first_status(graph: &JobGraph, _: &Settings, now: EventTime) -> JobStatus {
+fn first_status(graph: &JobGraph, settings: &Settings, now: EventTime) -> JobStatus {
     let vertices = graph
         .chained
         .vertices
@@ -280,7 +280,7 @@ fn first_status(graph: &JobGraph, _: &Settings, now: EventTime) -> JobStatus {
         abandoned_threads: 0,
         vertices: vertices.collect(),
         subtasks: Vec::new(),
-        history: History::new(CoordinatorSettings::default().history_size),
+        history: History::new(settings.checkpoints.history_size),
     }
 }
 

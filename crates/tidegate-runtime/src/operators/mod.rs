@@ -7,6 +7,7 @@
 mod co_process;
 mod co_stateless;
 mod core;
+mod flat_map;
 mod key;
 mod keyed;
 mod named;
@@ -16,8 +17,12 @@ mod sink_op;
 mod stateless;
 mod timestamps;
 
+#[cfg(test)]
+mod tests;
+
 pub use co_process::{CoProcessFunction, KeyedCoProcessOp};
 pub use co_stateless::CoFlatMapOp;
+pub use flat_map::{FlatMapOp, TryFlatMapOp};
 pub use key::KeySelector;
 pub use keyed::KeyedProcessOp;
 pub use named::{GiveBack, RegisterError, SnapshotFence, SnapshotSources, TakeSnapshot};
@@ -29,5 +34,5 @@ pub use sink::{
     AnyCommitter, AnySink, AnyWriter, Committer, Prepared, Sink, SinkContext, SinkWriter, erase_sink,
 };
 pub use sink_op::{SinkOp, read_committables};
-pub use stateless::{FilterOp, FlatMapOp, MapOp, OnError, TryMapOp};
-pub use timestamps::{TimestampsOp, WatermarkStrategy};
+pub use stateless::{FilterOp, MapOp, OnError, TryFilterOp, TryMapOp};
+pub use timestamps::{Idleness, TimestampsOp, WatermarkStrategy};

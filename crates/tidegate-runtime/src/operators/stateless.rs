@@ -1,11 +1,10 @@
-//! `map`, `filter`, `flat_map` and their fallible forms.
+//! `map`, `filter` and their fallible forms.
 
-use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tidegate_types::{CheckpointId, EventTime, OperatorUid};
+use tidegate_types::OperatorUid;
 
-use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Pass, Strider};
+use crate::chain::{Cursor, Flow, Operator, OutBatch, Pass, Strider};
 use crate::error::{BoxError, OpError};
 
 /// What an operator does with a record its code fails on.
@@ -162,105 +161,48 @@ where
     }
 }
 
-/// One record to any number, made by an iterator that waits while there is no room.
-pub struct FlatMapOp<F, It> {
+/// Keeps some records, or fails on them.
+pub struct TryFilterOp<F> {
     f: Arc<F>,
+    strider: Strider,
     uid: OperatorUid,
-    current: Option<(It, Option<EventTime>)>,
-    _items: PhantomData<fn() -> It>,
+    on_error: OnError,
 }
 
-impl<F, It> FlatMapOp<F, It> {
-    /// An operator that puts out what `f`'s iterators yield.
-    pub fn new(f: Arc<F>, uid: OperatorUid) -> Self {
+impl<F> TryFilterOp<F> {
+    /// An operator that keeps what `f` says yes to and treats its errors so.
+    pub fn new(f: Arc<F>, uid: OperatorUid, on_error: OnError) -> Self {
         Self {
             f,
+            strider: Strider::default(),
             uid,
-            current: None,
-            _items: PhantomData,
+            on_error,
         }
     }
 }
 
-impl<I, O, R, F> Operator<I, O> for FlatMapOp<F, R::IntoIter>
+impl<T, E, F> Operator<T, T> for TryFilterOp<F>
 where
-    I: Send,
-    O: Send,
-    R: IntoIterator<Item = O>,
-    R::IntoIter: Send,
-    F: Fn(I) -> R + Send + Sync,
+    T: Send + 'static,
+    E: Into<BoxError>,
+    F: Fn(&T) -> Result<bool, E> + Send + Sync,
 {
-    fn open(&mut self, cx: &mut OpenContext) -> Result<(), OpError> {
-        self.uid = cx.uid.clone();
-        Ok(())
-    }
-
     fn process(
         &mut self,
-        input: &mut Cursor<I>,
-        out: &mut OutBatch<O>,
+        input: &mut Cursor<T>,
+        out: &mut OutBatch<T>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        loop {
-            if let Some((items, time)) = &mut self.current {
-                loop {
-                    if out.is_full() {
-                        return Ok(Flow::Full);
-                    }
-                    match items.next() {
-                        Some(item) => out.push(item, *time),
-                        None => break,
-                    }
-                }
-                self.current = None;
+        let f = self.f.clone();
+        strides!(self.strider, input, out, pass, |value, time| {
+            match f(&value) {
+                Ok(true) => out.push(value, time),
+                Ok(false) => {}
+                Err(e) => match self.on_error {
+                    OnError::Fail => return Err(OpError::user(&self.uid, e)),
+                    OnError::Skip { side } => out.push_side(side, (value, e.into().to_string()), time),
+                },
             }
-            if input.is_empty() {
-                return Ok(Flow::Done);
-            }
-            if pass.must_yield() {
-                return Ok(Flow::Yielded);
-            }
-            if let Some((value, time)) = input.next() {
-                self.current = Some(((self.f)(value).into_iter(), time));
-                pass.spend();
-            }
-        }
-    }
-
-    fn finish_record(
-        &mut self,
-        out: &mut OutBatch<O>,
-        may_go_on: &mut dyn FnMut() -> bool,
-    ) -> Result<bool, OpError> {
-        // Asking the clock for every item would cost more than most items.
-        const ITEMS_AT_ONCE: usize = 64;
-        while let Some((items, time)) = &mut self.current {
-            for _ in 0..ITEMS_AT_ONCE {
-                match items.next() {
-                    Some(item) => out.push(item, *time),
-                    None => {
-                        self.current = None;
-                        return Ok(true);
-                    }
-                }
-            }
-            if !may_go_on() {
-                return Ok(false);
-            }
-        }
-        Ok(true)
-    }
-
-    fn is_suspended(&self) -> bool {
-        self.current.is_some()
-    }
-
-    fn prepare_snapshot(&mut self, id: CheckpointId, _: &mut OutBatch<O>) -> Result<(), OpError> {
-        debug_assert!(self.current.is_none(), "{}: cut {id} inside a record", self.uid);
-        Ok(())
-    }
-
-    fn cut(&mut self, _: &mut CutParts) -> Result<(), OpError> {
-        Ok(())
+        })
     }
 }

@@ -10,15 +10,27 @@ use tidegate_types::{Activity, EventTime, OperatorUid};
 use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Pass, SnapshotPart, Strider};
 use crate::error::OpError;
 
+/// When a stream without records stops holding others back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Idleness {
+    /// As `source.idle-timeout` says.
+    #[default]
+    Configured,
+    /// Never: a silent stream holds back whatever waits for its watermark.
+    Never,
+    /// After so long without a record.
+    After(Duration),
+}
+
 /// How watermarks follow from event times.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WatermarkStrategy {
     /// How far behind the highest event time a record may come: the watermark is `highest - bound - 1 ms`.
     pub out_of_orderness: Duration,
-    /// After so long without a record the stream counts as idle and holds nobody back.
-    pub idle_after: Option<Duration>,
-    /// How often a watermark is sent (`pipeline.auto-watermark-interval`). Zero: after every pass.
-    pub interval: Duration,
+    /// When the stream counts as idle.
+    pub idleness: Idleness,
+    /// How often a watermark is sent; zero: after every pass. `None`: as `pipeline.auto-watermark-interval` says.
+    pub interval: Option<Duration>,
 }
 
 impl WatermarkStrategy {
@@ -26,8 +38,8 @@ impl WatermarkStrategy {
     pub fn bounded_out_of_orderness(bound: Duration) -> Self {
         Self {
             out_of_orderness: bound,
-            idle_after: None,
-            interval: Duration::from_millis(200),
+            idleness: Idleness::Configured,
+            interval: None,
         }
     }
 
@@ -36,19 +48,31 @@ impl WatermarkStrategy {
         Self::bounded_out_of_orderness(Duration::ZERO)
     }
 
-    /// Counts the stream as idle after so long without a record.
+    /// Counts the stream as idle after so long without a record, whatever `source.idle-timeout` says.
     #[must_use]
     pub fn with_idleness(self, after: Duration) -> Self {
         Self {
-            idle_after: Some(after),
+            idleness: Idleness::After(after),
             ..self
         }
     }
 
-    /// Sends watermarks this often.
+    /// Never counts the stream as idle, whatever `source.idle-timeout` says.
+    #[must_use]
+    pub fn without_idleness(self) -> Self {
+        Self {
+            idleness: Idleness::Never,
+            ..self
+        }
+    }
+
+    /// Sends watermarks this often, whatever `pipeline.auto-watermark-interval` says.
     #[must_use]
     pub fn with_interval(self, interval: Duration) -> Self {
-        Self { interval, ..self }
+        Self {
+            interval: Some(interval),
+            ..self
+        }
     }
 }
 
@@ -57,6 +81,9 @@ pub struct TimestampsOp<F> {
     extract: Arc<F>,
     strider: Strider,
     strategy: WatermarkStrategy,
+    /// What comes of the strategy and the job's settings.
+    interval: Duration,
+    idle_after: Option<Duration>,
     uid: OperatorUid,
     highest: EventTime,
     sent: EventTime,
@@ -73,6 +100,8 @@ impl<F> TimestampsOp<F> {
             extract,
             strider: Strider::default(),
             strategy,
+            interval: Duration::ZERO,
+            idle_after: None,
             uid,
             highest: MIN_WATERMARK,
             sent: MIN_WATERMARK,
@@ -92,7 +121,7 @@ impl<F> TimestampsOp<F> {
     }
 
     fn send<T>(&mut self, wall_ms: EventTime, out: &mut OutBatch<T>) {
-        self.next_send = wall_ms + millis(self.strategy.interval);
+        self.next_send = wall_ms + millis(self.interval);
         let watermark = self.watermark();
         if watermark > self.sent {
             self.sent = watermark;
@@ -112,6 +141,12 @@ where
 {
     fn open(&mut self, cx: &mut OpenContext) -> Result<(), OpError> {
         self.last_record = cx.wall_ms;
+        self.interval = self.strategy.interval.unwrap_or(cx.defaults.watermark_interval);
+        self.idle_after = match self.strategy.idleness {
+            Idleness::Configured => cx.defaults.idle_after,
+            Idleness::Never => None,
+            Idleness::After(after) => Some(after),
+        };
         let sections = cx.take(|k| *k == SectionKind::Generator);
         // Splits may have moved between subtasks, so only what all of them had seen is known to hold.
         let mut least: Option<EventTime> = None;
@@ -196,7 +231,7 @@ where
         if wall_ms >= self.next_send {
             self.send(wall_ms, out);
         }
-        if let Some(after) = self.strategy.idle_after
+        if let Some(after) = self.idle_after
             && !self.idle
             && wall_ms >= self.last_record + millis(after)
         {
@@ -209,7 +244,6 @@ where
     fn next_time(&self) -> Option<EventTime> {
         let send = (self.watermark() > self.sent).then_some(self.next_send);
         let idle = self
-            .strategy
             .idle_after
             .filter(|_| !self.idle)
             .map(|a| self.last_record + millis(a));

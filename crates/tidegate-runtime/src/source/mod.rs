@@ -67,6 +67,9 @@ pub struct ReaderContext {
     pub parallelism: Parallelism,
     /// Wakes the task when there is something to poll; for readers that are delivered to.
     pub signal: Arc<TaskSignal>,
+    /// Records that user code may stage under a lock unless the source says otherwise
+    /// (`source.max-staged-records`).
+    pub max_staged_records: usize,
 }
 
 /// Where splits come from. Lives beside the coordinator, once per source.

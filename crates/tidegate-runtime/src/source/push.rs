@@ -35,9 +35,6 @@ pub use split::PushSplit;
 /// Published records that may wait for the task before a producer waits.
 const QUEUE_RECORDS: usize = 1024;
 
-/// What `source.max-staged-records` is if nobody says.
-const MAX_STAGED: usize = 4096;
-
 /// The job doesn't want records any more: user code should return.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the source was stopped")]
@@ -49,7 +46,8 @@ type Run<T> = Arc<dyn Fn(&SourceContext<T>) -> Result<(), BoxError> + Send + Syn
 pub struct PushSource<T> {
     run: Run<T>,
     instances: u32,
-    max_staged: usize,
+    /// `None`: as the job's settings say.
+    max_staged: Option<usize>,
 }
 
 impl<T: Record> PushSource<T> {
@@ -58,7 +56,7 @@ impl<T: Record> PushSource<T> {
         Self {
             run: Arc::new(run),
             instances: 1,
-            max_staged: MAX_STAGED,
+            max_staged: None,
         }
     }
 
@@ -71,11 +69,12 @@ impl<T: Record> PushSource<T> {
         }
     }
 
-    /// Records staged under the lock before they are published although it is held.
+    /// Records staged under the lock before they are published although it is held, whatever
+    /// `source.max-staged-records` says.
     #[must_use]
     pub fn max_staged(self, records: usize) -> Self {
         Self {
-            max_staged: records.max(1),
+            max_staged: Some(records.max(1)),
             ..self
         }
     }
@@ -99,7 +98,7 @@ impl<T: Record> Source for PushSource<T> {
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn SplitReader<T, PushSplit<T>>>, BoxError> {
         Ok(Box::new(PushReader {
             run: self.run.clone(),
-            max_staged: self.max_staged,
+            max_staged: self.max_staged.unwrap_or(cx.max_staged_records),
             signal: cx.signal,
             instances: Vec::new(),
         }))

@@ -9,7 +9,7 @@ use tidegate_protocol::subtask::{CutMeasured, CutTimes, SnapshotEvent, Written};
 use tidegate_types::snapshot::SubtaskStats;
 use tidegate_types::{Barrier, CheckpointId, CheckpointKind, Nanos, SavepointFormat, SnapshotMode};
 
-use crate::chain::{Control, CutParts, Pass, Progress, SnapshotPart};
+use crate::chain::{Control, CutParts, Overdraft, Pass, Progress, SnapshotPart};
 use crate::error::{OpError, chain_of};
 
 use super::io::{AckRace, WriteJob, WriteReply};
@@ -39,6 +39,8 @@ pub(super) struct PendingCut {
     /// When the chain was run empty, or the record in progress finished, and how long that took.
     chain_delay: Duration,
     record_delay: Duration,
+    /// Bytes of records in progress that were put out beyond a full output.
+    overdrawn: u64,
 }
 
 impl PendingCut {
@@ -76,6 +78,7 @@ impl Task {
             at: now,
             chain_delay: Duration::ZERO,
             record_delay: Duration::ZERO,
+            overdrawn: 0,
         });
     }
 
@@ -91,9 +94,14 @@ impl Task {
             if overtakes {
                 let begun = self.clock.now();
                 let clock = self.clock.clone();
-                let limit = begun + self.settings.max_overdraft;
-                let finished = self.body.chain().finish_records(&mut || clock.now() < limit)?;
+                // What earlier steps used up for this cut isn't granted again.
+                let until = begun + self.settings.max_overdraft.saturating_sub(cut.record_delay);
+                let bytes = self.settings.max_overdraft_bytes.saturating_sub(cut.overdrawn);
+                let mut overdraft = Overdraft::new(&*clock, until, bytes);
+                let finished = self.body.chain().finish_records(&mut overdraft)?;
+                let overdrawn = overdraft.spent();
                 if let Some(cut) = self.cuts.front_mut() {
+                    cut.overdrawn += overdrawn;
                     cut.record_delay += clock.now().since(begun);
                     cut.chain_delay = waited.saturating_sub(cut.record_delay);
                 }

@@ -10,8 +10,8 @@ use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
 use tidegate_types::{ChannelIndex, CheckpointId, EdgeKind, EventTime, Generation, Nanos, OperatorUid};
 
 use crate::chain::{
-    Chain, Control, CutParts, Event, Flow, Node, NodeMeta, OpenContext, Outcome, Outlet, Pass, Progress,
-    SnapshotPart,
+    Chain, Control, CutParts, Event, Flow, Node, NodeMeta, OpenContext, Outcome, Outlet, Overdraft, Pass,
+    Progress, SnapshotPart,
 };
 use crate::error::OpError;
 use crate::source::{AnyReader, AnySource, Poll, PollContext, ReaderContext};
@@ -169,8 +169,8 @@ impl<T: Send + 'static> Chain for SourceNode<T> {
         self.outlet.visit(f)
     }
 
-    fn finish_records(&mut self, may_go_on: &mut dyn FnMut() -> bool) -> Result<bool, OpError> {
-        self.outlet.finish_records(may_go_on)
+    fn finish_records(&mut self, overdraft: &mut Overdraft<'_>) -> Result<bool, OpError> {
+        self.outlet.finish_records(overdraft)
     }
 
     fn prepare_snapshot(&mut self, id: CheckpointId, run_on: Option<&mut Pass<'_>>) -> Result<(), OpError> {
@@ -189,6 +189,7 @@ impl<T: Send + 'static> Node for SourceNode<T> {
             subtask: cx.subtask,
             parallelism: cx.parallelism,
             signal: cx.signal.clone(),
+            max_staged_records: cx.defaults.max_staged_records,
         };
         let mut reader = self
             .source

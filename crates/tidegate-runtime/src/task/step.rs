@@ -19,7 +19,7 @@ use tidegate_protocol::subtask::SubtaskSnapshots;
 use tidegate_types::snapshot::SubtaskSnapshot;
 use tidegate_types::{CheckpointId, CheckpointKind, Generation, Nanos, OperatorUid, SubtaskId};
 
-use crate::chain::{Control, Flow, OpenContext, Pass};
+use crate::chain::{Control, Flow, OpenContext, OperatorDefaults, Pass};
 use crate::clock::Clock;
 use crate::error::{OpError, chain_of};
 use crate::signal::TaskSignal;
@@ -58,8 +58,12 @@ pub struct TaskSettings {
     pub awaits_last_checkpoint: bool,
     /// How long a suspended record may run on into overdraft for a snapshot.
     pub max_overdraft: Duration,
+    /// How many encoded bytes it may put out beyond a full output.
+    pub max_overdraft_bytes: u64,
     /// How long the state is swept at once after a cut.
     pub first_sweep: Duration,
+    /// What holds for operators where the program says nothing.
+    pub defaults: OperatorDefaults,
 }
 
 impl Default for TaskSettings {
@@ -67,7 +71,9 @@ impl Default for TaskSettings {
         Self {
             awaits_last_checkpoint: true,
             max_overdraft: Duration::from_secs(1),
+            max_overdraft_bytes: 64 << 20,
             first_sweep: Duration::from_micros(100),
+            defaults: OperatorDefaults::default(),
         }
     }
 }

@@ -81,7 +81,7 @@ declare! {
         AUTO_WATERMARK_INTERVAL: Duration = "pipeline.auto-watermark-interval" {
             default: Value("200 ms"),
             range: "at least 1 ms" => |d| *d >= MS,
-            meaning: "How often watermark generators emit.",
+            meaning: "How often watermark generators emit that have no interval of their own.",
             flink: Flink::Differs("Zero isn't accepted; Flink reads it as off."),
         }
         RESTORE_PATH: RestoreFrom = "execution.state-recovery.path" {
@@ -318,8 +318,8 @@ declare! {
         }
         OVERDRAFT_MAX_BYTES: MemorySize = "task.overdraft.max-bytes" {
             default: Value("64 mb"),
-            meaning: "Bytes that a suspended `flat_map` iterator may emit beyond a full output so that a snapshot \
-                      can begin; after that it waits for room.",
+            meaning: "Encoded bytes, estimated from one item in 64, that a suspended `flat_map` iterator may emit \
+                      beyond a full output so that a snapshot can begin; after that it waits for room.",
             flink: Flink::Other(
                 "taskmanager.network.memory.max-overdraft-buffers-per-gate",
                 "Flink: 5 buffers per gate."
@@ -334,13 +334,14 @@ declare! {
             default: Value("10000"),
             range: "at least 1" => |n| *n >= 1,
             meaning: "Records that a push source may emit under one hold of the checkpoint lock before they are \
-                      published although it is held; no snapshot falls until it is released.",
+                      published although it is held; no snapshot falls until it is released. A source's own \
+                      `max_staged` goes first.",
             flink: Flink::None,
         }
         IDLE_TIMEOUT: Option<Duration> = "source.idle-timeout" {
             default: Value("off"),
-            meaning: "A source subtask without records for this long is marked idle and no longer holds the \
-                      watermark back.",
+            meaning: "A subtask of a watermark generator that has seen no record for this long marks its stream \
+                      idle, which then holds no watermark back. A strategy's own idleness goes first.",
             flink: Flink::Other("table.exec.source.idle-timeout", "In Flink's DataStream API: `withIdleness`."),
         }
     }
@@ -355,7 +356,8 @@ declare! {
         REST_PORT: RestPort = "rest.port" {
             default: Value("off"),
             meaning: "Port of REST interface, web page and Prometheus metrics; 0 takes any free one. A job that \
-                      runs inside your program opens none unless told to; the `tidegate` command uses 8081.",
+                      runs inside your program opens none, unless the program starts a server with these settings; \
+                      the `tidegate` command uses 8081.",
             flink: Flink::Differs("Flink's default is 8081."),
             former: ["rest.bind-port", "jobmanager.web.port"],
         }

@@ -46,6 +46,7 @@ pub(crate) fn reader<F: Format>(source: &FileSource<F>) -> Reader<F::Out> {
         subtask: SubtaskIndex(0),
         parallelism: Parallelism(1),
         signal,
+        max_staged_records: 1,
     };
     source.reader(cx).unwrap()
 }

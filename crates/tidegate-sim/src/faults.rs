@@ -23,6 +23,8 @@ pub struct FaultMix {
     pub user_code: u64,
     /// A task doesn't come back from user code for a while, per million steps.
     pub hang: u64,
+    /// Everything of one task, its steps or its messages, stands still for a while, per million turns.
+    pub stall: u64,
     /// An operation of the store fails without an effect, per thousand.
     pub store_before: u64,
     /// An operation of the store takes effect and reports a failure, per thousand.
@@ -43,10 +45,72 @@ pub struct FaultMix {
     pub takeover: u64,
 }
 
+type Kind = (&'static str, fn(&mut FaultMix) -> &mut u64);
+
+/// Every kind of fault, by name.
+const KINDS: [Kind; 13] = [
+    ("crash", |m| &mut m.crash),
+    ("user-code", |m| &mut m.user_code),
+    ("hang", |m| &mut m.hang),
+    ("stall", |m| &mut m.stall),
+    ("store-before", |m| &mut m.store_before),
+    ("store-after", |m| &mut m.store_after),
+    ("store-crash", |m| &mut m.store_crash),
+    ("hint-lost", |m| &mut m.hint_lost),
+    ("hint-doubled", |m| &mut m.hint_doubled),
+    ("hint-late", |m| &mut m.hint_late),
+    ("trigger-lost", |m| &mut m.trigger_lost),
+    ("sink", |m| &mut m.sink),
+    ("takeover", |m| &mut m.takeover),
+];
+
+/// Kinds of faults that are left out, whatever is drawn.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Without(u16);
+
+impl Without {
+    /// Leaves out this kind too. `None` if there is no such kind.
+    #[must_use]
+    pub fn and(self, name: &str) -> Option<Self> {
+        let at = KINDS.iter().position(|(n, _)| *n == name)?;
+        Some(Self(self.0 | 1 << at))
+    }
+
+    /// Leaves out everything.
+    pub fn everything() -> Self {
+        Self((1 << KINDS.len()) - 1)
+    }
+
+    /// The kinds.
+    pub fn names(self) -> impl Iterator<Item = &'static str> {
+        let kinds = KINDS.iter().enumerate();
+        kinds
+            .filter(move |(at, _)| self.0 & 1 << at != 0)
+            .map(|(_, (name, _))| *name)
+    }
+}
+
 impl FaultMix {
     /// No fault at all.
     pub fn none() -> Self {
         Self::default()
+    }
+
+    /// The mix without some kinds.
+    #[must_use]
+    pub fn without(mut self, without: Without) -> Self {
+        for (at, (_, of)) in KINDS.iter().enumerate() {
+            if without.0 & 1 << at != 0 {
+                *of(&mut self) = 0;
+            }
+        }
+        self
+    }
+
+    /// The kinds that happen.
+    pub fn kinds(mut self) -> Vec<&'static str> {
+        let happens = KINDS.iter().filter(|(_, of)| *of(&mut self) > 0);
+        happens.map(|(name, _)| *name).collect()
     }
 
     /// Draws a mix: each kind is off, rare or frequent.
@@ -60,6 +124,7 @@ impl FaultMix {
             crash: some(2_000),
             user_code: some(1_500),
             hang: some(300),
+            stall: some(1_000),
             store_before: some(60),
             store_after: some(60),
             store_crash: some(30),
@@ -259,6 +324,13 @@ impl Faults {
         state.on && state.turns.chance(often, 1_000_000)
     }
 
+    /// Whether a part of a process begins to stand still at this turn.
+    pub fn stalls(&self) -> bool {
+        let mut state = self.state();
+        let often = state.mix.stall;
+        state.on && state.turns.chance(often, 1_000_000)
+    }
+
     /// Whether a task hangs in user code at this step.
     pub fn hangs(&self) -> bool {
         let mut state = self.state();
@@ -298,6 +370,20 @@ mod tests {
         faults.stop();
         assert!(faults.user_code("map").is_ok() && faults.sink().is_ok() && !faults.crashes());
         assert_eq!(faults.hint(), Fate::Arrives);
+    }
+
+    #[test]
+    fn kinds_are_left_out_by_name() {
+        let mix = FaultMix {
+            crash: 1,
+            sink: 1,
+            ..FaultMix::none()
+        };
+        let without = Without::default().and("crash").expect("there is such a kind");
+        assert_eq!(mix.without(without).kinds(), ["sink"]);
+        assert_eq!(without.names().collect::<Vec<_>>(), ["crash"]);
+        assert_eq!(mix.without(Without::everything()), FaultMix::none());
+        assert_eq!(Without::default().and("nonsense"), None);
     }
 
     #[test]

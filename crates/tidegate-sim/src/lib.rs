@@ -9,18 +9,24 @@
 //!
 //! `cargo xtask sim SEED…` runs seeds. A seed that fails prints the command that repeats it.
 
+pub mod batch;
+mod brief;
 pub mod checks;
 pub mod clock;
+pub mod command;
 pub mod driven;
 mod env;
 pub mod faults;
 pub mod log;
+mod people;
 pub mod process;
 pub mod run;
 pub mod scenario;
 pub mod seed;
+pub mod shrink;
 pub mod sim;
 pub mod takeover;
+pub mod topology;
 pub mod trace;
 pub mod wire;
 pub mod words;

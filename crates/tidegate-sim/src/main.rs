@@ -1,4 +1,4 @@
-//! Runs seeds: `tidegate-sim [--words] [--trace] [--no-faults] [--count N] SEED...`.
+//! Runs seeds; the help text says how.
 
 #![expect(
     clippy::print_stdout,
@@ -8,59 +8,18 @@
 
 use std::process::ExitCode;
 
-use tidegate_sim::run::{Options, Report, run};
-use tidegate_sim::scenario::{Scenario, Tools};
-use tidegate_sim::seed::Rng;
-use tidegate_sim::words::WordCount;
+use tidegate_sim::batch::{Course, Job, run_all};
+use tidegate_sim::command::{Arguments, parse};
+use tidegate_sim::run::Report;
+use tidegate_sim::shrink::shrink;
 
-const HELP: &str = "\
-tidegate-sim [OPTION...] SEED...
+/// Seeds between two lines about how far it is.
+const TELL_EVERY: u64 = 1_000;
 
-  --words        the word count instead of a random job
-  --count N      N seeds, from each SEED on
-  --trace        prints the whole trace
-  --no-faults    nothing goes wrong
-";
+/// Failures that are told in full.
+const TOLD: usize = 5;
 
-#[derive(Debug, Default)]
-struct Arguments {
-    words: bool,
-    trace: bool,
-    no_faults: bool,
-    count: Option<u64>,
-    seeds: Vec<u64>,
-}
-
-fn parse(mut arguments: impl Iterator<Item = String>) -> Result<Arguments, String> {
-    let mut parsed = Arguments::default();
-    while let Some(argument) = arguments.next() {
-        match argument.as_str() {
-            "--words" => parsed.words = true,
-            "--trace" => parsed.trace = true,
-            "--no-faults" => parsed.no_faults = true,
-            "--count" => {
-                let count = arguments.next().and_then(|n| n.parse().ok());
-                parsed.count = Some(count.ok_or("--count needs a number")?);
-            }
-            "--help" | "-h" => return Err(HELP.to_owned()),
-            seed => parsed
-                .seeds
-                .push(seed.parse().map_err(|_| format!("`{seed}` is no seed\n{HELP}"))?),
-        }
-    }
-    if parsed.seeds.is_empty() {
-        Err(HELP.to_owned())
-    } else {
-        Ok(parsed)
-    }
-}
-
-fn draw(words: bool, rng: &mut Rng, tools: Tools) -> Box<dyn Scenario> {
-    let _ = words;
-    Box::new(WordCount::draw(rng, tools))
-}
-
-fn tell(report: &Report, arguments: &Arguments) {
+fn tell(report: &Report, job: Job) {
     report.trace.iter().for_each(|line| println!("{line}"));
     println!("seed {}: {}", report.seed, report.scenario);
     println!("faults: {:?}", report.mix);
@@ -72,40 +31,72 @@ fn tell(report: &Report, arguments: &Arguments) {
         println!("VIOLATION: {violation}");
     }
     if !report.is_ok() {
-        let words = if arguments.words { "--words " } else { "" };
-        let faults = if arguments.no_faults { "--no-faults " } else { "" };
-        println!("again: cargo xtask sim {words}{faults}--trace {}", report.seed);
+        println!("again: {}", job.command(report.seed));
     }
 }
 
+/// Tells a failure, then the smallest that still fails.
+fn tell_failure(report: &Report, job: Job, shrinks: bool) {
+    tell(report, job);
+    if !shrinks {
+        return;
+    }
+    let (smaller, report) = shrink(report.seed, job);
+    if smaller == job {
+        println!("nothing smaller fails");
+        return;
+    }
+    println!("smaller:");
+    tell(&report, smaller);
+}
+
+fn run(arguments: &Arguments) -> bool {
+    let job = arguments.job;
+    let mut done = 0;
+    let mut failures = Vec::new();
+    let course = Course {
+        seeds: arguments.seeds(),
+        job,
+        threads: arguments.threads,
+    };
+    let of = course.seeds.len();
+    let totals = run_all(&course, &mut |report| {
+        done += 1;
+        if done % TELL_EVERY == 0 {
+            eprintln!("{done} of {of}");
+        }
+        if !report.is_ok() {
+            eprintln!("seed {} fails: {}", report.seed, report.violations[0]);
+            failures.push(report);
+        } else if job.options.trace {
+            tell(&report, job);
+        }
+    });
+    failures.sort_by_key(|r| r.seed);
+    for report in failures.iter().take(TOLD) {
+        tell_failure(report, job, arguments.shrinks);
+    }
+    println!(
+        "{} runs, {} turns, {} processes, {} failed",
+        totals.runs,
+        totals.turns,
+        totals.processes,
+        failures.len()
+    );
+    if failures.len() > TOLD {
+        let seeds: Vec<u64> = failures.iter().map(|r| r.seed).collect();
+        println!("seeds that failed: {seeds:?}");
+    }
+    failures.is_empty()
+}
+
 fn main() -> ExitCode {
-    let arguments = match parse(std::env::args().skip(1)) {
-        Ok(arguments) => arguments,
+    match parse(std::env::args().skip(1)) {
+        Ok(arguments) if run(&arguments) => ExitCode::SUCCESS,
+        Ok(_) => ExitCode::FAILURE,
         Err(text) => {
             eprintln!("{text}");
-            return ExitCode::FAILURE;
+            ExitCode::FAILURE
         }
-    };
-    let options = Options {
-        trace: arguments.trace,
-        faults: !arguments.no_faults,
-    };
-    let (mut runs, mut turns, mut failed) = (0u64, 0u64, 0u64);
-    for first in &arguments.seeds {
-        for seed in (0..arguments.count.unwrap_or(1)).map(|n| first.wrapping_add(n)) {
-            let report = run(seed, &|rng, tools| draw(arguments.words, rng, tools), options);
-            runs += 1;
-            turns += report.turns;
-            if arguments.trace || !report.is_ok() {
-                tell(&report, &arguments);
-            }
-            failed += u64::from(!report.is_ok());
-        }
-    }
-    println!("{runs} runs, {turns} turns, {failed} failed");
-    if failed == 0 {
-        ExitCode::SUCCESS
-    } else {
-        ExitCode::FAILURE
     }
 }

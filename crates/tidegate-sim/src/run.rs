@@ -1,15 +1,18 @@
 //! One run of one seed: a safety phase with faults, then a liveness phase without, which must come to its end.
 
+use tidegate_protocol::coordinator::Request;
 use tidegate_runtime::master::{JobError, JobOutcome};
 use tidegate_storage::Nonce;
 
 use crate::checks;
 use crate::clock::SimClock;
-use crate::faults::{FaultMix, Faults};
+use crate::faults::{FaultMix, Faults, Without};
+use crate::people::People;
 use crate::process::Ended;
 use crate::scenario::{Scenario, Tools};
 use crate::seed::{Rng, Seed};
 use crate::sim::{Pace, Sim, Turn};
+use crate::topology::Size;
 use crate::trace::{Trace, Violations};
 
 /// Turns in which a job must end once nothing goes wrong any more.
@@ -19,12 +22,26 @@ const LIVENESS_TURNS: u64 = 400_000;
 const MAX_PROCESSES: u32 = 60;
 
 /// What a run is made of.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Options {
     /// Whether the whole trace is kept.
     pub trace: bool,
-    /// Whether things go wrong.
-    pub faults: bool,
+    /// Faults that never happen.
+    pub without: Without,
+    /// Whether nobody asks for savepoints, stops or drains the job.
+    pub unattended: bool,
+    /// How large a drawn job may be.
+    pub size: Size,
+}
+
+impl Options {
+    /// Nothing goes wrong.
+    pub fn faultless() -> Self {
+        Self {
+            without: Without::everything(),
+            ..Self::default()
+        }
+    }
 }
 
 /// What came of a run.
@@ -62,11 +79,7 @@ pub type Draw<'a> = &'a dyn Fn(&mut Rng, Tools) -> Box<dyn Scenario>;
 pub fn run(seed: u64, draw: Draw<'_>, options: Options) -> Report {
     let root = Seed(seed);
     let mut rng = root.child("plan").rng();
-    let mix = if options.faults {
-        FaultMix::draw(&mut rng)
-    } else {
-        FaultMix::none()
-    };
+    let mix = FaultMix::draw(&mut rng).without(options.without);
     let faults = Faults::new(mix, root.child("faults"));
     let violations = Violations::default();
     let clock = SimClock::new();
@@ -79,11 +92,17 @@ pub fn run(seed: u64, draw: Draw<'_>, options: Options) -> Report {
     let scenario = draw(&mut root.child("scenario").rng(), tools);
     let mut sim = Sim::new(root.child("sim"), faults, violations, clock, trace);
     sim.pace = Pace::draw(&mut rng);
+    let people = if options.unattended {
+        People::nobody()
+    } else {
+        People::draw(root.child("people"), scenario.can_be_cut_short())
+    };
     let mut course = Course {
         sim,
         scenario: &*scenario,
         seed: root,
         rng,
+        people,
         done: false,
     };
     course.safety();
@@ -107,6 +126,7 @@ struct Course<'a> {
     scenario: &'a dyn Scenario,
     seed: Seed,
     rng: Rng,
+    people: People,
     done: bool,
 }
 
@@ -144,6 +164,12 @@ impl Course<'_> {
             }
             if self.sim.shared().faults.takes_over() && self.sim.processes().len() < 3 {
                 self.start();
+            }
+            if let Some(what) = self.people.wants() {
+                if matches!(what, Request::Drain { .. }) {
+                    self.scenario.on_cut_short();
+                }
+                self.sim.newest().request(what);
             }
             if self.sim.turn() == Turn::Stuck {
                 self.sim
@@ -189,6 +215,8 @@ impl Course<'_> {
     fn judge(&mut self, name: u32, ended: Ended) {
         match ended {
             Ok(JobOutcome::Finished | JobOutcome::AlreadyFinished(_)) => self.done = true,
+            // Whoever stopped it starts it again.
+            Ok(JobOutcome::Suspended) if self.people.may_suspend() => {}
             Ok(outcome) => self
                 .sim
                 .shared()

@@ -34,4 +34,17 @@ pub trait Scenario {
 
     /// What is wrong with the output at the end.
     fn problems(&self) -> Vec<String>;
+
+    /// Whether the job may be drained before its input is read: then it must know what comes of a part of that.
+    fn can_be_cut_short(&self) -> bool {
+        false
+    }
+
+    /// From here on the job may end before its input is read.
+    fn on_cut_short(&self) {}
+
+    /// Records that one record or timer may bring out at once, at most; `None` if nobody knows.
+    fn burst(&self) -> Option<u64> {
+        None
+    }
 }

@@ -23,6 +23,10 @@ use crate::process::{Ended, Holds, Job, Offer, Process, Shared};
 use crate::seed::{Rng, Seed};
 use crate::trace::{Trace, Violations};
 
+/// Where savepoints go. Every opening of it is a store of its own: what matters of a savepoint for the job itself is
+/// its checkpoint.
+pub const SAVEPOINTS: &str = "memory:///savepoints";
+
 /// How fast things go relative to each other; drawn once per run and now and then anew.
 #[derive(Debug, Clone)]
 pub struct Pace {

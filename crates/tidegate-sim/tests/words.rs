@@ -3,11 +3,6 @@
 use tidegate_sim::run::{Options, Report, run};
 use tidegate_sim::words::WordCount;
 
-const FAULTS: Options = Options {
-    trace: false,
-    faults: true,
-};
-
 fn words(seed: u64, options: Options) -> Report {
     run(seed, &|rng, tools| Box::new(WordCount::draw(rng, tools)), options)
 }
@@ -27,20 +22,14 @@ fn assert_ok(report: &Report) {
 #[test]
 fn every_word_is_counted_once_whatever_fails() {
     for seed in 1..=100 {
-        assert_ok(&words(seed, FAULTS));
+        assert_ok(&words(seed, Options::default()));
     }
 }
 
 #[test]
 fn every_word_is_counted_once_when_nothing_fails() {
     for seed in 1..=20 {
-        let report = words(
-            seed,
-            Options {
-                faults: false,
-                ..FAULTS
-            },
-        );
+        let report = words(seed, Options::faultless());
         assert_ok(&report);
         assert_eq!(report.processes, 1);
     }
@@ -49,12 +38,12 @@ fn every_word_is_counted_once_when_nothing_fails() {
 #[test]
 fn the_same_seed_does_the_same() {
     for seed in 1000..1010 {
-        let (first, second) = (words(seed, FAULTS), words(seed, FAULTS));
+        let (first, second) = (words(seed, Options::default()), words(seed, Options::default()));
         assert_eq!(
             (first.hash, first.turns, first.processes),
             (second.hash, second.turns, second.processes)
         );
-        assert_ne!(first.hash, words(seed + 500, FAULTS).hash);
+        assert_ne!(first.hash, words(seed + 500, Options::default()).hash);
     }
 }
 
@@ -64,6 +53,6 @@ fn seeds_that_found_something() {
     // 9: state that can't be read for a moment ended the job. 59: a decision that wasn't deleted lost its files.
     // 107: a finished job didn't commit what its last checkpoint lists.
     for seed in [9, 59, 107] {
-        assert_ok(&words(seed, FAULTS));
+        assert_ok(&words(seed, Options::default()));
     }
 }

@@ -3,4 +3,6 @@
 pub mod blocked;
 pub mod commits;
 pub mod output;
+pub mod state;
 pub mod store;
+pub mod watermarks;

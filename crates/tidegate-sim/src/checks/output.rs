@@ -2,7 +2,7 @@
 //!
 //! Asked at every commit, so that a doubled record is noticed where it happens and not at the end.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Debug;
 
 /// A record as the oracle counts it: what it is, and how many of them it stands for. Operators that gather may
@@ -22,18 +22,16 @@ const TOLD: usize = 4;
 #[derive(Debug)]
 pub struct OutputCheck<T: Counted> {
     left: BTreeMap<T::Key, i64>,
+    seen: BTreeMap<T::Key, i64>,
     at_least_once: bool,
 }
 
 impl<T: Counted> OutputCheck<T> {
     /// Exactly these records.
     pub fn exactly(expected: &[T]) -> Self {
-        let mut left: BTreeMap<T::Key, i64> = BTreeMap::new();
-        for (key, n) in expected.iter().map(Counted::counted) {
-            *left.entry(key).or_default() += n;
-        }
         Self {
-            left,
+            left: totals(expected),
+            seen: BTreeMap::new(),
             at_least_once: false,
         }
     }
@@ -53,22 +51,59 @@ impl<T: Counted> OutputCheck<T> {
             return Some(format!("{record:?} should never have been put out"));
         };
         *left -= n;
+        *self.seen.entry(key).or_default() += n;
         (*left < 0 && !self.at_least_once).then(|| format!("{record:?} was put out more often than expected"))
+    }
+
+    /// What became visible, and how many of each.
+    pub fn seen(&self) -> &BTreeMap<T::Key, i64> {
+        &self.seen
     }
 
     /// What is missing.
     pub fn missing(&self) -> Vec<String> {
-        let missing: Vec<_> = self.left.iter().filter(|(_, left)| **left > 0).collect();
-        let mut told: Vec<String> = missing
-            .iter()
-            .take(TOLD)
-            .map(|(key, left)| format!("{key:?} is missing, {left} times"))
-            .collect();
-        if missing.len() > TOLD {
-            told.push(format!("and {} more are missing", missing.len() - TOLD));
-        }
-        told
+        let missing = self.left.iter().filter(|(_, left)| **left > 0);
+        some_of(
+            missing
+                .map(|(key, left)| format!("{key:?} is missing, {left} times"))
+                .collect(),
+        )
     }
+
+    /// What is wrong if it must be these records instead: the input was cut short.
+    pub fn differs(&self, expected: &[T]) -> Vec<String> {
+        let expected = totals(expected);
+        let keys: BTreeSet<&T::Key> = expected.keys().chain(self.seen.keys()).collect();
+        let differs = keys.into_iter().filter_map(|key| {
+            let wanted = expected.get(key).copied().unwrap_or(0);
+            let seen = self.seen.get(key).copied().unwrap_or(0);
+            let right = if self.at_least_once {
+                seen >= wanted
+            } else {
+                seen == wanted
+            };
+            (!right).then(|| format!("{key:?} was put out {seen} times and not {wanted}"))
+        });
+        some_of(differs.collect())
+    }
+}
+
+/// How many of each key.
+fn totals<T: Counted>(records: &[T]) -> BTreeMap<T::Key, i64> {
+    let mut totals: BTreeMap<T::Key, i64> = BTreeMap::new();
+    for (key, n) in records.iter().map(Counted::counted) {
+        *totals.entry(key).or_default() += n;
+    }
+    totals
+}
+
+fn some_of(mut problems: Vec<String>) -> Vec<String> {
+    if problems.len() > TOLD {
+        let more = problems.len() - TOLD;
+        problems.truncate(TOLD);
+        problems.push(format!("and {more} more"));
+    }
+    problems
 }
 
 impl Counted for u64 {
@@ -101,6 +136,21 @@ mod tests {
         assert_eq!(check.missing(), ["1 is missing, 1 times"]);
         assert_eq!(check.saw(&1), None);
         assert_eq!(check.missing(), Vec::<String>::new());
+    }
+
+    #[test]
+    fn what_an_input_that_was_cut_short_comes_to_is_told() {
+        let mut check = OutputCheck::exactly(&[1u64, 2, 3]);
+        check.saw(&1);
+        check.saw(&2);
+        assert_eq!(check.differs(&[1, 2]), Vec::<String>::new());
+        assert_eq!(
+            check.differs(&[1, 3]),
+            [
+                "2 was put out 1 times and not 0",
+                "3 was put out 0 times and not 1"
+            ]
+        );
     }
 
     #[test]

@@ -5,7 +5,9 @@
 //! when anything is committed.
 
 mod sink;
+mod source;
 mod topic;
 
 pub use sink::LogSink;
+pub use source::{LogEnumeration, LogSource, LogSplit};
 pub use topic::{Expected, LogError, Topic, TxnId, TxnState};

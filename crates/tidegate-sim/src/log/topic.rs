@@ -303,6 +303,27 @@ impl<T: Counted> Topic<T> {
         self.state().visible
     }
 
+    /// A sink without transactions shows a record.
+    pub fn show(&self, record: &T) {
+        let mut state = self.state();
+        state.visible += 1;
+        if let Some(problem) = state.check.saw(record) {
+            self.violations.note(format!("sink `{}`: {problem}", state.uid));
+        }
+    }
+
+    /// What is visible, and how many of each.
+    pub fn committed(&self) -> BTreeMap<T::Key, i64> {
+        self.state().check.seen().clone()
+    }
+
+    /// What is wrong at the end of a job whose input was cut short so that this must have come of it.
+    pub fn problems_against(&self, expected: &[T]) -> Vec<String> {
+        let state = self.state();
+        let differs = state.check.differs(expected).into_iter();
+        differs.map(|p| format!("sink `{}`: {p}", state.uid)).collect()
+    }
+
     /// What is wrong at the end of the job.
     pub fn problems(&self) -> Vec<String> {
         let state = self.state();

@@ -79,6 +79,9 @@ pub trait AnyReader<T>: Send {
     /// When reading fails.
     fn poll(&mut self, out: &mut OutBatch<T>, cx: &mut PollContext<'_>) -> Result<Poll, BoxError>;
 
+    /// See [`SplitReader::takes_more`].
+    fn takes_more(&self) -> bool;
+
     /// See [`SplitReader::snapshot`].
     ///
     /// # Errors
@@ -184,6 +187,10 @@ impl<T, S: Split> AnyReader<T> for ErasedReader<T, S> {
 
     fn poll(&mut self, out: &mut OutBatch<T>, cx: &mut PollContext<'_>) -> Result<Poll, BoxError> {
         self.reader.poll(out, cx)
+    }
+
+    fn takes_more(&self) -> bool {
+        self.reader.takes_more()
     }
 
     fn snapshot(&mut self, id: CheckpointId) -> Result<Vec<Bytes>, BoxError> {

@@ -120,6 +120,12 @@ pub trait SplitReader<T, S>: Send {
     /// When reading fails.
     fn poll(&mut self, out: &mut OutBatch<T>, cx: &mut PollContext<'_>) -> Result<Poll, BoxError>;
 
+    /// Whether it takes another split although it hasn't read those it has to their ends; asked when a poll found
+    /// nothing for now. A reader of partitions that never end says yes: else it would never get a second one.
+    fn takes_more(&self) -> bool {
+        false
+    }
+
     /// The splits it is reading, each with the position behind the last record that was emitted.
     ///
     /// # Errors

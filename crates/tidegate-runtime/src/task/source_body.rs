@@ -105,7 +105,13 @@ impl<T: Send + 'static> SourceNode<T> {
         Ok(match poll {
             _ if put_out => BodyTaken::Element(read as u64),
             Poll::More => BodyTaken::Element(0),
-            Poll::Wait(until) => BodyTaken::Nothing(until),
+            Poll::Wait(until) => {
+                if reader.takes_more() && !self.asked && !self.no_more {
+                    self.asked = true;
+                    self.wants = true;
+                }
+                BodyTaken::Nothing(until)
+            }
             Poll::SplitsDone if matches!(self.phase, Phase::Stopping(_)) => {
                 if let Phase::Stopping(drain) = self.phase {
                     self.phase = Phase::Ending(drain);

@@ -141,6 +141,8 @@ pub struct CommitFailure {
     pub uid: OperatorUid,
     /// Why.
     pub error: String,
+    /// Whether trying again is pointless ([`OutputLost`](crate::operators::OutputLost)).
+    pub lost: bool,
     /// Everything that was to be committed.
     pub committables: Vec<Section>,
 }

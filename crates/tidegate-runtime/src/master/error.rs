@@ -27,6 +27,16 @@ pub enum JobError {
         /// Why.
         reason: String,
     },
+    /// Output of a complete checkpoint can't be made visible any more.
+    #[error("sink `{uid}` can't commit checkpoint {checkpoint}: {reason}")]
+    Commit {
+        /// The sink.
+        uid: String,
+        /// The checkpoint that lists the output.
+        checkpoint: tidegate_types::CheckpointId,
+        /// Why.
+        reason: String,
+    },
     /// A source's splits can't be enumerated.
     #[error("source `{uid}`: {reason}")]
     Source {

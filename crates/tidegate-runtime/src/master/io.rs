@@ -23,6 +23,7 @@ use tidegate_types::{AttemptNumber, CheckpointId, EventTime, InputIndex};
 
 use crate::error::{BoxError, chain_of};
 use crate::graph::{JobGraph, NodeId};
+use crate::operators::OutputLost;
 
 use super::commits::Commits;
 use super::env::{ClaimedStore, CommitFailure, IoReply, IoRequest, RestoreChoice};
@@ -166,6 +167,7 @@ impl StoreWorker {
                 let result = self.commits.commit(&committables);
                 let result = result.map_err(|(uid, error)| CommitFailure {
                     uid,
+                    lost: error.is::<OutputLost>(),
                     error: chain_of(&*error),
                     committables,
                 });

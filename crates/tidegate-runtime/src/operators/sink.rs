@@ -87,6 +87,12 @@ pub trait SinkWriter<T, C>: Send {
     fn close(&mut self) {}
 }
 
+/// Prepared output can't be committed any more, whoever tries: a transaction expired, a file is gone. A commit that
+/// fails with this ends the job with one error; after any other it is tried again.
+#[derive(Debug, thiserror::Error)]
+#[error("prepared output is lost: {0}")]
+pub struct OutputLost(#[source] pub BoxError);
+
 /// Makes prepared output visible. Lives beside the coordinator, once per sink.
 pub trait Committer<C>: Send {
     /// After a restore and before any writer opens: commits what the snapshot lists and discards every other
@@ -99,7 +105,7 @@ pub trait Committer<C>: Send {
     /// Commits. Doing it again is no error and has no effect.
     ///
     /// # Errors
-    /// When it didn't work; it will be tried again.
+    /// When it didn't work; it will be tried again, unless it is [`OutputLost`].
     fn commit(&mut self, committables: Vec<C>) -> Result<(), BoxError>;
 }
 

@@ -43,18 +43,8 @@ impl JobMaster {
             IoReply::Committed { id, result: Ok(()) } => self.tell(env, CoordinatorEvent::Committed { id }),
             IoReply::Committed {
                 id,
-                result:
-                    Err(CommitFailure {
-                        uid,
-                        error,
-                        committables,
-                    }),
-            } => {
-                env.report(Report::Warning(format!(
-                    "sink `{uid}` could not commit checkpoint {id}: {error}. It is tried again"
-                )));
-                self.commit_again = Some((env.now() + COMMIT_AGAIN, id, committables));
-            }
+                result: Err(failure),
+            } => self.on_commit_failed(env, id, failure),
             IoReply::Swept { warnings } => {
                 warnings.into_iter().for_each(|w| env.report(Report::Warning(w)));
                 self.sweeping = false;
@@ -91,6 +81,31 @@ impl JobMaster {
             (Err(error), _) => self.end(env, Err(error)),
             (Ok(()), phase) => debug_assert!(false, "sinks were settled while {phase:?}"),
         }
+    }
+
+    fn on_commit_failed(&mut self, env: &mut dyn MasterEnv, id: CheckpointId, failure: CommitFailure) {
+        let CommitFailure {
+            uid,
+            error,
+            lost,
+            committables,
+        } = failure;
+        if lost {
+            let failed = JobError::Commit {
+                uid: uid.to_string(),
+                checkpoint: id,
+                reason: error,
+            };
+            // A restart would settle the same output and fail again.
+            self.fail(env, None, &chain_of(&failed), false, failed);
+            // Nobody waits for this commit any more.
+            self.tell(env, CoordinatorEvent::Committed { id });
+            return;
+        }
+        env.report(Report::Warning(format!(
+            "sink `{uid}` could not commit checkpoint {id}: {error}. It is tried again"
+        )));
+        self.commit_again = Some((env.now() + COMMIT_AGAIN, id, committables));
     }
 
     /// A store that is away for a moment costs a restart like any other failure; at the start it is an error.

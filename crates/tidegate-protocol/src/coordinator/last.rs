@@ -31,6 +31,9 @@ pub(super) enum Ending {
     },
     /// What was asked for has been; tasks are finishing.
     Ended,
+    /// The job ends as it was in the checkpoint that this came with: nothing behind that is ever checkpointed. What
+    /// tasks say of their end now is no end of their work.
+    Suspended,
 }
 
 /// When a failed last checkpoint is tried again. The first try is at once, so this is what keeps a checkpoint that is
@@ -57,6 +60,7 @@ impl LastRetry {
 
 impl Coordinator {
     pub(super) fn on_awaiting(&mut self, subtask: SubtaskId) {
+        let suspended = self.ending == Ending::Suspended && self.tasks_listen();
         match self.tasks.state(subtask) {
             // It says what it holds first, and this again.
             Some(TaskState::Deploying) if self.is_adopting() => {}
@@ -71,6 +75,10 @@ impl Coordinator {
                 }
             }
             Some(TaskState::Awaiting(Covered::No | Covered::By(_)) | TaskState::Finished(_)) | None => {}
+        }
+        if suspended && self.tasks.uncovered().contains(&subtask) {
+            // It came to its end in earnest, behind the cut: the next run does that again.
+            self.send(vec![subtask], ToTask::Stop { drain: false });
         }
     }
 
@@ -128,7 +136,7 @@ impl Coordinator {
                     order: order.clone(),
                 })
             }
-            Ending::Suspending => None,
+            Ending::Suspending | Ending::Suspended => None,
             Ending::Not | Ending::Draining { .. } | Ending::Ended => {
                 self.tasks.wants_last().then_some(Purpose::Last)
             }
@@ -174,7 +182,8 @@ impl Coordinator {
             | Ending::Draining {
                 savepoint: Some(_), ..
             }
-            | Ending::Ended => {}
+            | Ending::Ended
+            | Ending::Suspended => {}
         }
     }
 
@@ -190,27 +199,32 @@ impl Coordinator {
                 request,
                 savepoint: Some(_),
             } => self.is_open(*request),
-            Ending::Draining { savepoint: None, .. } | Ending::Not | Ending::Suspending | Ending::Ended => {
-                false
-            }
+            Ending::Draining { savepoint: None, .. }
+            | Ending::Not
+            | Ending::Suspending
+            | Ending::Ended
+            | Ending::Suspended => false,
         }
     }
 
-    /// The checkpoint that the job ends in as it is stands: sources emitted nothing after it, and now they end. Under
+    /// The checkpoint that the job ends in as it is stands: sources emitted nothing after it, and now they end. Whoever
+    /// waits for a last checkpoint gets none: it would say of those that end now that they had come to their end. Under
     /// `quiesce` everyone else stands still too, and must go on for the end to get through.
     pub(super) fn end_suspended(&mut self, id: CheckpointId) {
-        self.ending = Ending::Ended;
+        self.ending = Ending::Suspended;
         if !self.tasks_listen() {
             return;
         }
-        let sources = self.tasks.running_sources();
-        self.send(sources.clone(), ToTask::Stop { drain: false });
+        let mut stopped = self.tasks.running_sources();
+        stopped.extend(self.tasks.uncovered());
+        stopped.sort_unstable();
+        self.send(stopped.clone(), ToTask::Stop { drain: false });
         if self.settings.exclusive() {
             let others = self
                 .tasks
                 .unfinished()
                 .into_iter()
-                .filter(|subtask| !sources.contains(subtask));
+                .filter(|subtask| !stopped.contains(subtask));
             self.send(others.collect(), ToTask::Resume { id });
         }
     }

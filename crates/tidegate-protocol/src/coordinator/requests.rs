@@ -79,7 +79,7 @@ impl Coordinator {
         let ending = match &self.ending {
             Ending::Not => false,
             Ending::Draining { .. } => stops,
-            Ending::Suspending | Ending::Ended => true,
+            Ending::Suspending | Ending::Ended | Ending::Suspended => true,
         };
         if ending {
             return Some("the job is being stopped already. Wait for that to end.".to_owned());
@@ -224,6 +224,7 @@ impl Coordinator {
                     return Some(Hold::Ending);
                 }
             }
+            Ending::Suspended => return Some(Hold::Ending),
         }
         let needs_all = match purpose {
             Purpose::Periodic | Purpose::Requested { .. } => true,

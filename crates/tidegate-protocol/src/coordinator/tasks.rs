@@ -144,6 +144,11 @@ impl Tasks {
         sources
     }
 
+    /// Those that wait for a last checkpoint that isn't complete.
+    pub(super) fn uncovered(&self) -> Vec<SubtaskId> {
+        self.select(|state| matches!(state, TaskState::Awaiting(Covered::No | Covered::By(_))))
+    }
+
     pub(super) fn finished(&self) -> impl Iterator<Item = (SubtaskId, &SubtaskSnapshot)> {
         self.iter().filter_map(|(subtask, state)| match state {
             TaskState::Finished(snapshot) => Some((subtask, snapshot)),

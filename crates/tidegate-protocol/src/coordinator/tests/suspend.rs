@@ -51,6 +51,33 @@ fn once_complete_the_sources_end_without_draining() {
 }
 
 #[test]
+fn behind_a_suspension_there_is_no_last_checkpoint() {
+    let mut rig = Rig::running(every_second(), line());
+    rig.request(1, suspend(None));
+    rig.enumerators(1);
+    assert_eq!(rig.wait(sub(0, 1)), [], "nothing comes between the suspension and its decision");
+    rig.ack_all(1);
+    assert_eq!(
+        rig.complete_stands(1),
+        [
+            commit(1),
+            completed(&rig.all(), 1, 2),
+            answer(1, done(1, None)),
+            send(&[sub(0, 0), sub(0, 1)], ToTask::Stop { drain: false }),
+        ],
+        "also to the one that waits: it must not wait for ever"
+    );
+    rig.committed(1);
+    rig.finish(sub(0, 0));
+    assert_eq!(
+        rig.wait(sub(1, 0)),
+        [send(&[sub(1, 0)], ToTask::Stop { drain: false })],
+        "its inputs may have ended in earnest"
+    );
+    assert_eq!(rig.after(60_000), [], "what ended now has no end to be checkpointed");
+}
+
+#[test]
 fn if_it_fails_the_sources_go_on_and_so_does_the_job() {
     let mut rig = suspending();
     let record = FailureRecord {

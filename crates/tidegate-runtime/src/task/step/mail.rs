@@ -96,6 +96,8 @@ impl Task {
                 if let Some(source) = self.body.source() {
                     source.stop(drain);
                 }
+                // The job goes on later from a checkpoint that it has: none is waited for.
+                self.may_finish |= !drain && self.ended.is_some();
                 Ok(())
             }
             ToTask::Cancel => {

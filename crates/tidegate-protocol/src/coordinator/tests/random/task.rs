@@ -147,9 +147,10 @@ impl Task {
                 }
             }
             ToTask::Reoffer => self.offer_everything(epoch),
-            ToTask::Stop { .. } => {
+            ToTask::Stop { drain } => {
                 self.ends = true;
                 self.at_rest = None;
+                self.may_leave |= !drain && self.state == State::Waiting;
             }
             ToTask::AssignSplits { .. } | ToTask::NoMoreSplits { .. } | ToTask::Cancel => {}
         }

@@ -55,7 +55,11 @@ fn behind_a_suspension_there_is_no_last_checkpoint() {
     let mut rig = Rig::running(every_second(), line());
     rig.request(1, suspend(None));
     rig.enumerators(1);
-    assert_eq!(rig.wait(sub(0, 1)), [], "nothing comes between the suspension and its decision");
+    assert_eq!(
+        rig.wait(sub(0, 1)),
+        [],
+        "nothing comes between the suspension and its decision"
+    );
     rig.ack_all(1);
     assert_eq!(
         rig.complete_stands(1),
@@ -74,7 +78,11 @@ fn behind_a_suspension_there_is_no_last_checkpoint() {
         [send(&[sub(1, 0)], ToTask::Stop { drain: false })],
         "its inputs may have ended in earnest"
     );
-    assert_eq!(rig.after(60_000), [], "what ended now has no end to be checkpointed");
+    assert_eq!(
+        rig.after(60_000),
+        [],
+        "what ended now has no end to be checkpointed"
+    );
 }
 
 #[test]

@@ -45,7 +45,29 @@ impl Task {
             Mail::Written { id, result } => {
                 self.on_snapshot_event(now, SnapshotEvent::WriteDone { id, result })
             }
+            Mail::Master(epoch, message) if self.must_wait(&message) => {
+                self.held_mail.push_back(Mail::Master(epoch, message));
+                Ok(())
+            }
             Mail::Master(epoch, message) => self.on_message(now, epoch, message),
+        }
+    }
+
+    /// Whether a message must wait until the cuts that are due are taken: what was assigned behind their triggers
+    /// isn't in them. A later trigger that overtook ordinary mail took such an assignment along, which belongs into
+    /// its cut: it waits behind that.
+    fn must_wait(&self, message: &ToTask) -> bool {
+        match message {
+            ToTask::AssignSplits { .. } => !self.cuts.is_empty(),
+            ToTask::NoMoreSplits { .. } | ToTask::Trigger(_) => {
+                !self.cuts.is_empty() && !self.held_mail.is_empty()
+            }
+            ToTask::Aborted { .. }
+            | ToTask::Completed { .. }
+            | ToTask::Resume { .. }
+            | ToTask::Reoffer
+            | ToTask::Stop { .. }
+            | ToTask::Cancel => false,
         }
     }
 
@@ -83,7 +105,7 @@ impl Task {
                 Ok(())
             }
             ToTask::Reoffer => self.on_reoffer(now, epoch),
-            ToTask::AssignSplits { uid, splits } => self.on_assigned(epoch, uid, splits),
+            ToTask::AssignSplits { uid, splits } => self.on_assigned(uid, splits),
             ToTask::NoMoreSplits { uid } => {
                 if let Some(source) = self.body.source()
                     && *source.uid() == uid
@@ -128,17 +150,7 @@ impl Task {
         Ok(())
     }
 
-    fn on_assigned(
-        &mut self,
-        epoch: LeaderEpoch,
-        uid: OperatorUid,
-        splits: Vec<Bytes>,
-    ) -> Result<(), OpError> {
-        if !self.cuts.is_empty() {
-            let held = ToTask::AssignSplits { uid, splits };
-            self.held_mail.push_back(Mail::Master(epoch, held));
-            return Ok(());
-        }
+    fn on_assigned(&mut self, uid: OperatorUid, splits: Vec<Bytes>) -> Result<(), OpError> {
         if let Some(source) = self.body.source()
             && *source.uid() == uid
         {

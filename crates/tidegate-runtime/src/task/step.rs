@@ -9,7 +9,7 @@ mod ending;
 mod events;
 mod mail;
 
-use std::collections::{BTreeMap, BTreeSet, VecDeque};
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -128,7 +128,8 @@ pub struct Task {
     newest_seen: CheckpointId,
     held_splits: Vec<HeldSplits>,
     ended: Option<Nanos>,
-    finished_acks: BTreeSet<CheckpointId>,
+    /// The lowest checkpoint known to contain this subtask's end.
+    first_finished: Option<CheckpointId>,
     final_sections: Option<SubtaskSnapshot>,
     may_finish: bool,
     over: Option<Step>,
@@ -162,7 +163,7 @@ impl Task {
             newest_seen: CheckpointId(0),
             held_splits: Vec::new(),
             ended: None,
-            finished_acks: BTreeSet::new(),
+            first_finished: None,
             final_sections: None,
             may_finish: false,
             over: None,

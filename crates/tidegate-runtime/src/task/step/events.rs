@@ -101,7 +101,8 @@ impl Task {
                 }
                 SnapshotAction::Acknowledged { id, snapshot } => {
                     if snapshot.finished {
-                        self.finished_acks.insert(id);
+                        let first = self.first_finished.map_or(id, |first| first.min(id));
+                        self.first_finished = Some(first);
                         self.final_sections = Some(snapshot);
                     }
                 }
@@ -130,7 +131,6 @@ impl Task {
                 Outcome::Aborted
             }
         };
-        self.finished_acks.retain(|f| *f >= id);
         self.body.chain().visit(&mut |node| node.decided(id, outcome))
     }
 }

@@ -90,9 +90,9 @@ impl Task {
                 self.on_barrier_event(now, BarrierEvent::OldestPending(oldest_pending))?;
                 self.on_snapshot_event(now, SnapshotEvent::Completed { id, oldest_pending })?;
                 self.held_splits.retain(|h| h.after >= id);
-                if self.finished_acks.contains(&id) {
-                    self.may_finish = true;
-                }
+                // Whatever was cut later contains this subtask's end too, and a complete one is acknowledged by all. So
+                // any word of one will do, however many others were lost.
+                self.may_finish |= self.first_finished.is_some_and(|first| first <= id);
                 Ok(())
             }
             ToTask::Resume { id } => {

@@ -1,7 +1,7 @@
 //! A map that is the same in every subtask.
 
 use tidegate_types::CheckpointId;
-use tidegate_types::codec::{Key, Record, decode_as, encode_as};
+use tidegate_types::codec::{Key, Record, TypeFormat, decode_as, encode_as};
 use tidegate_types::snapshot::SectionHead;
 
 use crate::describe::{Formats, StateDescription, StateKind, TypeDescription, TypePart};
@@ -16,6 +16,7 @@ use crate::snapshot::StateSnapshot;
 /// change it, and by the element alone. Meant to be small: a cut encodes it on the task's thread.
 pub struct BroadcastState<K: Key, V: Record> {
     core: Option<OperatorCore>,
+    formats: Option<(TypeFormat<K>, TypeFormat<V>)>,
     map: BigMap<K, V>,
 }
 
@@ -30,6 +31,7 @@ impl<K: Key, V: Record> BroadcastState<K, V> {
     pub fn new() -> Self {
         Self {
             core: None,
+            formats: None,
             map: BigMap::new(0),
         }
     }
@@ -107,6 +109,7 @@ impl<K: Key, V: Record> OperatorState for BroadcastState<K, V> {
 
     fn open(&mut self, name: &str, setup: &StateSetup) -> Result<(), StateError> {
         self.core = Some(OperatorCore::new(name, setup, self.describe(&setup.formats)));
+        self.formats = Some((setup.formats.of(), setup.formats.of()));
         self.clear();
         Ok(())
     }
@@ -115,8 +118,12 @@ impl<K: Key, V: Record> OperatorState for BroadcastState<K, V> {
         let Some(core) = &mut self.core else {
             undeclared(StateKind::Broadcast)
         };
-        let table = &self.map.table;
+        let (table, formats) = (&self.map.table, &self.formats);
         core.cut(cut, |encoding, out| {
+            if let (Some(first), Some(formats)) = (table.iter().next(), formats) {
+                formats.0.check_first(encoding, &first.key)?;
+                formats.1.check_first(encoding, &first.value)?;
+            }
             for entry in table.iter() {
                 encode_as(encoding, &entry.key, out)?;
                 encode_as(encoding, &entry.value, out)?;

@@ -318,13 +318,6 @@ impl Cuts {
         }
     }
 
-    /// Every open cut is lost.
-    pub(crate) fn fail(&mut self, place: &StatePlace, source: CodecError) {
-        for open in self.open.iter_mut().filter(|open| open.error.is_none()) {
-            open.fail(place, source.clone());
-        }
-    }
-
     /// Every block has been preserved for cuts up to `epoch`.
     pub(crate) fn finish(&mut self, epoch: u32) {
         let done = self.open.partition_point(|open| open.epoch <= epoch);

@@ -44,8 +44,8 @@ impl OperatorCore {
         }
     }
 
-    /// Encodes the content for a cut. `write` returns the number of entries; it may be called again,
-    /// canonically.
+    /// Encodes the content for a cut. `write` checks the first entry and returns the number of entries; it may be
+    /// called again, canonically.
     pub(crate) fn cut(
         &mut self,
         cut: Cut,

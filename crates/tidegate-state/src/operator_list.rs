@@ -1,7 +1,7 @@
 //! A list per subtask.
 
 use tidegate_types::CheckpointId;
-use tidegate_types::codec::{Record, decode_as, encode_as};
+use tidegate_types::codec::{Record, TypeFormat, decode_as, encode_as};
 use tidegate_types::snapshot::SectionHead;
 
 use crate::describe::{Formats, StateDescription, StateKind, TypeDescription, TypePart};
@@ -15,6 +15,7 @@ use crate::snapshot::StateSnapshot;
 pub struct OperatorListState<T: Record> {
     kind: StateKind,
     core: Option<OperatorCore>,
+    format: Option<TypeFormat<T>>,
     entries: Vec<T>,
 }
 
@@ -24,6 +25,7 @@ impl<T: Record> OperatorListState<T> {
         Self {
             kind: StateKind::ListSplit,
             core: None,
+            format: None,
             entries: Vec::new(),
         }
     }
@@ -33,6 +35,7 @@ impl<T: Record> OperatorListState<T> {
         Self {
             kind: StateKind::ListUnion,
             core: None,
+            format: None,
             entries: Vec::new(),
         }
     }
@@ -85,6 +88,7 @@ impl<T: Record> OperatorState for OperatorListState<T> {
 
     fn open(&mut self, name: &str, setup: &StateSetup) -> Result<(), StateError> {
         self.core = Some(OperatorCore::new(name, setup, self.describe(&setup.formats)));
+        self.format = Some(setup.formats.of());
         self.entries.clear();
         Ok(())
     }
@@ -93,8 +97,11 @@ impl<T: Record> OperatorState for OperatorListState<T> {
         let Some(core) = &mut self.core else {
             undeclared(self.kind)
         };
-        let entries = &self.entries;
+        let (entries, format) = (&self.entries, &self.format);
         core.cut(cut, |encoding, out| {
+            if let (Some(first), Some(format)) = (entries.first(), format) {
+                format.check_first(encoding, first)?;
+            }
             for entry in entries {
                 encode_as(encoding, entry, out)?;
             }

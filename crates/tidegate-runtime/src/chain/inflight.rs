@@ -84,10 +84,13 @@ fn encode_batch<T: Record>(
         out.extend_from_slice(&(batch.len() as u32).to_le_bytes());
         let length_at = out.len();
         out.extend_from_slice(&[0; 8]);
-        let written = batch
-            .values
-            .iter()
-            .try_for_each(|v| codec::encode_as(encoding, v, out));
+        // A type whose `Serialize` and `Deserialize` disagree fails the snapshot, not the restore from it.
+        let first = batch.values.first();
+        let written = first.map_or(Ok(()), |v| format.check_first(encoding, v));
+        let written = written.and_then(|()| {
+            let mut values = batch.values.iter();
+            values.try_for_each(|v| codec::encode_as(encoding, v, out))
+        });
         match written {
             Ok(()) => {
                 let length = (out.len() - length_at - 8) as u64;
@@ -95,7 +98,7 @@ fn encode_batch<T: Record>(
                 break;
             }
             // A skipped field or a map of unknown length: this batch is stored self-describing.
-            Err(_) if encoding == Encoding::Native => {
+            Err(e) if encoding == Encoding::Native && e.is_not_native() => {
                 out.truncate(start);
                 encoding = Encoding::Canonical;
             }
@@ -137,11 +140,15 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// Reads what [`encode_in_flight`] wrote.
+/// Reads what [`encode_in_flight`] wrote. `section` is what its head says: only a native section, whose shape was
+/// compared with the type's, may hold native batches.
 ///
 /// # Errors
 /// On damaged or foreign bytes; never panics and never allocates more than the bytes justify.
-pub fn decode_in_flight<T: Record>(bytes: &[u8]) -> Result<Vec<InFlightElement<T>>, InFlightError> {
+pub fn decode_in_flight<T: Record>(
+    bytes: &[u8],
+    section: Encoding,
+) -> Result<Vec<InFlightElement<T>>, InFlightError> {
     let mut r = Reader {
         all: bytes.len(),
         rest: bytes,
@@ -160,16 +167,17 @@ pub fn decode_in_flight<T: Record>(bytes: &[u8]) -> Result<Vec<InFlightElement<T
                 [1] => Activity::Idle,
                 _ => return Err(r.damaged("a status of 0 or 1")),
             }),
-            BATCH => CapturedElement::Batch(Arc::new(decode_batch(&mut r)?)),
+            BATCH => CapturedElement::Batch(Arc::new(decode_batch(&mut r, section)?)),
             _ => return Err(r.damaged("a known tag")),
         });
     }
     Ok(elements)
 }
 
-fn decode_batch<T: Record>(r: &mut Reader<'_>) -> Result<Batch<T>, InFlightError> {
+fn decode_batch<T: Record>(r: &mut Reader<'_>, section: Encoding) -> Result<Batch<T>, InFlightError> {
     let encoding = match r.array("an encoding")? {
-        [0] => Encoding::Native,
+        [0] if section == Encoding::Native => Encoding::Native,
+        [0] => return Err(r.damaged("no native batch in a section without a shape")),
         [1] => Encoding::Canonical,
         _ => return Err(r.damaged("an encoding of 0 or 1")),
     };

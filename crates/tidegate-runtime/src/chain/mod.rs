@@ -26,6 +26,9 @@ mod side;
 mod two_input;
 mod valve;
 
+#[cfg(test)]
+mod tests;
+
 pub use cursor::Cursor;
 pub use defaults::OperatorDefaults;
 pub use fanout::Fanout;

@@ -339,7 +339,7 @@ impl<I: Record, O: Send + 'static> Node for OpNode<I, O> {
     }
 
     fn open(&mut self, mut cx: OpenContext) -> Result<(), OpError> {
-        let mut input = RestoredInput::take(&mut cx, self.side.route(), |_| true)?;
+        let mut input = RestoredInput::take(&mut cx, self.side.format(), self.side.route(), |_| true)?;
         self.current = input.watermark;
         cx.watermark_floors = std::mem::take(&mut input.floors);
         self.op.open(&mut cx)?;

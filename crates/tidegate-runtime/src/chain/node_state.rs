@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use serde::{Deserialize, Serialize};
-use tidegate_types::codec::{Record, TypeFormat, canonical};
+use tidegate_types::codec::{Record, TypeFormat, UnreadableError, canonical};
 use tidegate_types::key_group::{HashRange, hash_range};
 use tidegate_types::snapshot::{ChannelAddress, Encoding, SectionBytes, SectionHead, SectionKind};
 use tidegate_types::time::MIN_WATERMARK;
@@ -111,6 +111,7 @@ impl<T: Record> RestoredInput<T> {
     /// When a section is damaged, or its records can't be read as `T` any more.
     pub fn take(
         cx: &mut OpenContext,
+        format: &TypeFormat<T>,
         route: &Route<T>,
         of: impl Fn(InputIndex) -> bool,
     ) -> Result<Self, OpError> {
@@ -136,15 +137,18 @@ impl<T: Record> RestoredInput<T> {
             let SectionKind::InFlight(address) = section.head.kind else {
                 continue;
             };
-            check_shape::<T>(&cx.uid, &address, &section.head)?;
             let place = || {
                 format!(
                     "in-flight records of input {} from subtask {}",
                     address.input, address.producer
                 )
             };
-            let elements =
-                decode_in_flight::<T>(&section.bytes).map_err(|e| OpError::fatal(&cx.uid, place(), e))?;
+            let head = &section.head;
+            format
+                .check_readable(head.encoding, head.shapes.first())
+                .map_err(|e| OpError::fatal(&cx.uid, place(), not_readable(&e)))?;
+            let elements = decode_in_flight::<T>(&section.bytes, head.encoding)
+                .map_err(|e| OpError::fatal(&cx.uid, place(), e))?;
             for element in &elements {
                 if let CapturedElement::Watermark(w) = element {
                     let l = last.entry(address).or_insert(MIN_WATERMARK);
@@ -224,25 +228,11 @@ fn own_watermark<T>(
     )
 }
 
-fn check_shape<T: Record>(
-    uid: &OperatorUid,
-    address: &ChannelAddress,
-    head: &SectionHead,
-) -> Result<(), OpError> {
-    let format = TypeFormat::<T>::of();
-    if let (Encoding::Native, Some(now), Some(then)) = (head.encoding, format.shape(), head.shapes.first())
-        && let Some(difference) = then.difference(now)
-    {
-        return Err(OpError::fatal(
-            uid,
-            format!("in-flight records of input {}", address.input),
-            format!(
-                "the record type changed since the snapshot: {difference}. Take a savepoint with \
-                 the old program (it holds no in-flight records) and restore from that"
-            ),
-        ));
-    }
-    Ok(())
+fn not_readable(why: &UnreadableError) -> String {
+    format!(
+        "{why}. In-flight records are natively stored only: stop the old program with a savepoint, which holds none, and \
+         restore from that"
+    )
 }
 
 /// Keeps of an old subtask's elements what belongs to this one.

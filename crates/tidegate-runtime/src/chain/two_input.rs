@@ -361,8 +361,9 @@ impl<A: Record, B: Record, O: Send + 'static> Node for TwoInputNode<A, B, O> {
     }
 
     fn open(&mut self, mut cx: OpenContext) -> Result<(), OpError> {
-        let first = RestoredInput::take(&mut cx, self.first.route(), |i| self.first.has_input(i))?;
-        let second = RestoredInput::take(&mut cx, self.second.route(), |i| self.second.has_input(i))?;
+        let (a, b) = (&self.first, &self.second);
+        let first = RestoredInput::take(&mut cx, a.format(), a.route(), |i| a.has_input(i))?;
+        let second = RestoredInput::take(&mut cx, b.format(), b.route(), |i| b.has_input(i))?;
         self.current = first.watermark;
         cx.watermark_floors.clone_from(&first.floors);
         self.first.open(first, cx.generation);

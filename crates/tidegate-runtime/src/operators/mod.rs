@@ -18,7 +18,7 @@ mod stateless;
 mod timestamps;
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 
 pub use co_process::{CoProcessFunction, KeyedCoProcessOp};
 pub use co_stateless::CoFlatMapOp;

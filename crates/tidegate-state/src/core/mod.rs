@@ -13,7 +13,7 @@ use tidegate_types::shape::Shape;
 use tidegate_types::snapshot::Encoding;
 
 use crate::apart::LARGE_BYTES;
-use crate::cell::{Cell, Store, StoreContext, check};
+use crate::cell::{Cell, Store, StoreContext};
 use crate::context::KeyContext;
 use crate::cuts::{Cuts, Owed};
 use crate::describe::{Formats, StateDescription, StateKind, TypeDescription, TypePart};
@@ -110,8 +110,6 @@ pub(crate) struct Core<K: Key, C: Cell> {
     shapes: Vec<Shape>,
     key_format: TypeFormat<K>,
     cell_formats: C::Formats,
-    /// Whether a first value was sent through its format.
-    checked: bool,
     opened_ms: i64,
 }
 
@@ -149,7 +147,6 @@ impl<K: Key, C: Cell> Core<K, C> {
             shapes,
             key_format: setup.formats.of(),
             cell_formats: C::formats(&setup.formats),
-            checked: false,
             opened_ms: setup.now_ms,
         }
     }
@@ -375,8 +372,8 @@ impl<K: Key, C: Cell> Core<K, C> {
     fn preserve(&mut self, position: u64) {
         let (home, _) = self.table.step(position);
         if self.cuts.owes(home.epoch) {
-            self.check_first(home);
             let (table, ttl) = (&self.table, self.ttl);
+            let (key_format, cell_formats) = (&self.key_format, &self.cell_formats);
             let hashes = table.hashes_at(position);
             let owed = Owed {
                 since: home.epoch,
@@ -392,6 +389,12 @@ impl<K: Key, C: Cell> Core<K, C> {
                     let stamp_ms = table.stamp_ms(slot);
                     if ttl.is_some_and(|ttl| ttl.is_expired(stamp_ms, target.now_ms)) {
                         return Ok(());
+                    }
+                    if entries == 0 {
+                        // A type whose `Serialize` and `Deserialize` disagree fails the first snapshot instead of
+                        // the restore that depends on one.
+                        key_format.check_first(target.encoding, &entry.key)?;
+                        entry.value.check(target.encoding, cell_formats)?;
                     }
                     encode_as(target.encoding, &entry.key, out)?;
                     if table.is_stamped() {
@@ -414,22 +417,5 @@ impl<K: Key, C: Cell> Core<K, C> {
         let cuts = &self.cuts;
         self.table
             .set_preserved(position, cuts.epoch(), |epoch| cuts.fate(epoch));
-    }
-
-    /// Sends the first entry that is ever stored through its formats and back: a type whose `Serialize` and
-    /// `Deserialize` disagree fails the first snapshot instead of the restore that depends on one.
-    fn check_first(&mut self, home: Home) {
-        if self.checked {
-            return;
-        }
-        let Some(slot) = self.table.slots_of(home).next() else {
-            return;
-        };
-        let entry = self.table.get(slot);
-        let result = check(&self.key_format, &entry.key).and_then(|()| entry.value.check(&self.cell_formats));
-        match result {
-            Ok(()) => self.checked = true,
-            Err(error) => self.cuts.fail(&self.place, error),
-        }
     }
 }

@@ -5,7 +5,7 @@ use tidegate_types::snapshot::Encoding;
 
 use super::big::BigList;
 use crate::apart::{Apart, LARGE_BYTES};
-use crate::cell::{Cell, Store, StoreContext, StoredPart, check, invalid, truncated};
+use crate::cell::{Cell, Store, StoreContext, StoredPart, invalid, truncated};
 use crate::context::KeyContext;
 use crate::core::Core;
 use crate::cuts::Cuts;
@@ -104,11 +104,11 @@ impl<T: Record> Cell for ListCell<T> {
         }
     }
 
-    fn check(&self, formats: &TypeFormat<T>) -> Result<(), CodecError> {
+    fn check(&self, encoding: Encoding, formats: &TypeFormat<T>) -> Result<(), CodecError> {
         match self {
-            Self::Small(items) | Self::Outgrown(items) => {
-                items.first().map_or(Ok(()), |item| check(formats, item))
-            }
+            Self::Small(items) | Self::Outgrown(items) => items
+                .first()
+                .map_or(Ok(()), |item| formats.check_first(encoding, item)),
             Self::Apart(_) => Ok(()),
         }
     }

@@ -5,7 +5,7 @@ use tidegate_types::snapshot::Encoding;
 
 use super::big::{BigMap, inner_hash};
 use crate::apart::{Apart, LARGE_BYTES};
-use crate::cell::{Cell, Store, StoreContext, StoredPart, check, invalid, truncated};
+use crate::cell::{Cell, Store, StoreContext, StoredPart, invalid, truncated};
 use crate::context::KeyContext;
 use crate::core::Core;
 use crate::cuts::Cuts;
@@ -140,9 +140,12 @@ impl<UK: Key, UV: Record> Cell for MapCell<UK, UV> {
         }
     }
 
-    fn check(&self, formats: &Self::Formats) -> Result<(), CodecError> {
+    fn check(&self, encoding: Encoding, formats: &Self::Formats) -> Result<(), CodecError> {
         match self.entries().next() {
-            Some((key, value)) => check(&formats.0, key).and_then(|()| check(&formats.1, value)),
+            Some((key, value)) => {
+                formats.0.check_first(encoding, key)?;
+                formats.1.check_first(encoding, value)
+            }
             None => Ok(()),
         }
     }

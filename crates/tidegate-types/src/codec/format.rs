@@ -9,6 +9,7 @@ use std::fmt;
 use std::marker::PhantomData;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -73,6 +74,9 @@ pub struct TypeFormat<T> {
 struct Details {
     shape: Result<Shape, String>,
     warning: Option<String>,
+    /// In which encodings a real value has come back as it was.
+    native_checked: AtomicBool,
+    canonical_checked: AtomicBool,
 }
 
 /// Why stored values of a type can't be read as what the type is now.
@@ -156,7 +160,12 @@ impl<T: Record> TypeFormat<T> {
     fn new(encoding: Encoding, shape: Result<Shape, String>, warning: Option<String>) -> Self {
         Self {
             encoding,
-            details: Arc::new(Details { shape, warning }),
+            details: Arc::new(Details {
+                shape,
+                warning,
+                native_checked: AtomicBool::new(false),
+                canonical_checked: AtomicBool::new(false),
+            }),
             _type: PhantomData,
         }
     }
@@ -238,6 +247,25 @@ impl<T: Record> TypeFormat<T> {
     pub fn check_roundtrip_as(&self, encoding: Encoding, value: &T) -> Result<(), CodecError> {
         roundtrip(encoding, self.shape(), value)
     }
+
+    /// [`Self::check_roundtrip_as`] for the first value that is stored in an encoding; later ones cost one load.
+    /// Clones of a format share what was checked.
+    ///
+    /// # Errors
+    /// As there; the next value is then checked again.
+    #[inline]
+    pub fn check_first(&self, encoding: Encoding, value: &T) -> Result<(), CodecError> {
+        let checked = match encoding {
+            Encoding::Native => &self.details.native_checked,
+            Encoding::Canonical => &self.details.canonical_checked,
+            Encoding::Raw => return Err(CodecErrorKind::NoCodec.into()),
+        };
+        if !checked.load(Ordering::Relaxed) {
+            self.check_roundtrip_as(encoding, value)?;
+            checked.store(true, Ordering::Relaxed);
+        }
+        Ok(())
+    }
 }
 
 fn roundtrip<T: Record>(encoding: Encoding, shape: Option<&Shape>, value: &T) -> Result<(), CodecError> {
@@ -262,8 +290,10 @@ fn roundtrip<T: Record>(encoding: Encoding, shape: Option<&Shape>, value: &T) ->
     if same {
         return Ok(());
     }
+    let place =
+        canonical::difference(value, &back).map_or_else(String::new, |path| format!(" (at `{path}`)"));
     let what = format!(
-        "a `{}` that is stored and read back is another one",
+        "a `{}` that is stored and read back is another one{place}: its `Serialize` and `Deserialize` disagree",
         type_name::<T>()
     );
     Err(CodecErrorKind::InvalidValue(what).into())

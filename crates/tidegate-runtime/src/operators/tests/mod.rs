@@ -32,7 +32,8 @@ impl Clock for Hands {
     }
 }
 
-fn open_context(defaults: OperatorDefaults) -> OpenContext {
+/// Of an operator `under-test` with one subtask.
+pub(crate) fn open_context(defaults: OperatorDefaults) -> OpenContext {
     OpenContext {
         uid: OperatorUid::new("under-test".to_owned()),
         name: "under test".into(),

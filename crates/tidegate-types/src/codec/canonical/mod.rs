@@ -14,6 +14,7 @@ use serde::de::DeserializeOwned;
 
 use super::{CodecError, CodecErrorKind};
 
+mod differ;
 mod skim;
 #[cfg(test)]
 mod tests;
@@ -62,6 +63,17 @@ pub(super) fn unordered(bytes: &[u8]) -> Result<Vec<u8>, CodecError> {
     let mut out = Vec::with_capacity(bytes.len());
     skim::unordered(&mut { bytes }, &mut out)?;
     Ok(out)
+}
+
+/// Where a value and what it came back as differ: the path to a field, or `None` if their canonical forms don't show
+/// it.
+pub(super) fn difference<T: Serialize>(value: &T, back: &T) -> Option<String> {
+    let (mut first, mut second) = (Vec::new(), Vec::new());
+    encode_into(value, &mut first).ok()?;
+    encode_into(back, &mut second).ok()?;
+    differ::difference(&first, &second)
+        .ok()?
+        .filter(|path| !path.is_empty())
 }
 
 fn from_rmp(error: Error) -> CodecError {

@@ -8,7 +8,7 @@ use super::MAX_DEPTH;
 use crate::codec::{CodecError, CodecErrorKind};
 
 /// One step: what stands at the front.
-enum Token {
+pub(super) enum Token {
     /// A value without parts.
     Leaf,
     /// An array; so many values follow.
@@ -86,7 +86,7 @@ pub(super) fn unordered(input: &mut &[u8], out: &mut Vec<u8>) -> Result<(), Code
 }
 
 /// Takes the token at the front, a leaf with its content.
-fn token(input: &mut &[u8]) -> Result<Token, CodecError> {
+pub(super) fn token(input: &mut &[u8]) -> Result<Token, CodecError> {
     let marker = number(input, 1)? as u8;
     let content = match marker {
         0x00..=0x7f | 0xe0..=0xff | 0xc0 | 0xc2 | 0xc3 => 0,

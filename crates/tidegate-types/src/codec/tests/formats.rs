@@ -257,3 +257,40 @@ fn raw_bytes_have_no_codec() {
         &CodecErrorKind::NoCodec
     );
 }
+
+#[test]
+fn a_value_that_comes_back_as_another_is_refused_with_its_place() {
+    #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+    struct Cart {
+        owner: String,
+        items: Vec<Item>,
+    }
+    #[derive(Debug, Clone, PartialEq, Deserialize)]
+    struct Item {
+        price: u64,
+    }
+    impl Serialize for Item {
+        fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+            let mut fields = s.serialize_struct("Item", 1)?;
+            // Large ones grow each time.
+            let price = self.price + u64::from(self.price > 1_000 && self.price < u64::MAX);
+            fields.serialize_field("price", &price)?;
+            fields.end()
+        }
+    }
+    let cart = |price| Cart {
+        owner: "me".into(),
+        items: vec![Item { price: 1 }, Item { price }],
+    };
+    let format = TypeFormat::<Cart>::of();
+    for encoding in [Encoding::Native, Encoding::Canonical] {
+        let error = format
+            .check_first(encoding, &cart(1_001))
+            .unwrap_err()
+            .to_string();
+        assert!(error.contains("at `.items[1].price`"), "{encoding:?}: {error}");
+        format.check_first(encoding, &cart(1_000)).unwrap();
+        // Once is enough; a hash of every value would cost more than storing it.
+        format.clone().check_first(encoding, &cart(1_001)).unwrap();
+    }
+}

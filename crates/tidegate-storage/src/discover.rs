@@ -9,6 +9,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use tidegate_types::snapshot::Location;
 use tidegate_types::{CheckpointId, JobId};
 
 use crate::claim::Newest;
@@ -126,6 +127,24 @@ impl Snapshot {
     /// Reads its state.
     pub fn reader(&self) -> StateReader {
         StateReader::of(self.base.clone(), format!("{}/{METADATA}", self.location))
+    }
+
+    /// Takes what outlives finished subtasks into the metadata itself, and drops the rest of them, so that checkpoints
+    /// in another directory can name it.
+    ///
+    /// # Errors
+    /// The store's, and those of damaged files.
+    pub async fn inline_finished(&mut self) -> Result<(), StorageError> {
+        let reader = self.reader();
+        for subtask in self.metadata.subtasks.iter_mut().filter(|s| s.finished) {
+            subtask.sections.retain(|s| s.head.kind.outlives_its_subtask());
+            for section in &mut subtask.sections {
+                if matches!(section.location, Location::File { .. }) {
+                    section.location = Location::Inline(reader.read_section(section).await?);
+                }
+            }
+        }
+        Ok(())
     }
 
     /// That it belongs to `job`.

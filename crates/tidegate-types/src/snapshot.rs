@@ -45,6 +45,26 @@ pub enum SectionKind {
     InFlight(ChannelAddress),
 }
 
+impl SectionKind {
+    /// Whether it stays readable once its subtask has finished: what others may ask for, in small parts. Keyed tables
+    /// and timers of a finished subtask are of no use to anybody.
+    pub fn outlives_its_subtask(&self) -> bool {
+        match self {
+            Self::Keyed | Self::Timers | Self::InFlight(_) => false,
+            Self::ListSplit
+            | Self::ListUnion
+            | Self::Broadcast
+            | Self::Raw
+            | Self::Named
+            | Self::Watermarks
+            | Self::Generator
+            | Self::Splits
+            | Self::Enumerator
+            | Self::Committables => true,
+        }
+    }
+}
+
 /// Where in-flight elements belong: to an input of an operator, never to a task or chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct ChannelAddress {

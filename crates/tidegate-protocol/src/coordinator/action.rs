@@ -215,13 +215,15 @@ pub struct RequestDone {
 }
 
 /// A request that wasn't met, with what to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum RequestFailure {
     /// It could not start.
+    #[error("{reason}")]
     Refused {
         /// Why and what to do.
         reason: String,
     },
     /// Its checkpoint failed.
+    #[error("{0}")]
     Failed(Box<FailureRecord>),
 }

@@ -69,11 +69,8 @@ impl Commits {
             None => HashMap::new(),
             Some(snapshot) => {
                 let committables = snapshot.metadata().sections();
-                self.read(
-                    committables
-                        .filter(|s| s.head.kind == SectionKind::Committables)
-                        .collect(),
-                )?
+                let committables = committables.filter(|s| s.head.kind == SectionKind::Committables);
+                self.read(&snapshot.reader(), committables.collect())?
             }
         };
         for node in &self.graph.nodes {
@@ -101,7 +98,8 @@ impl Commits {
 
     /// Commits what a complete checkpoint lists.
     pub(super) fn commit(&self, committables: &[Section]) -> Result<(), SinkFailure> {
-        let listed = self.read(committables.iter().collect())?;
+        let reader = StateReader::new(self.dir.clone());
+        let listed = self.read(&reader, committables.iter().collect())?;
         let mut committers = self.committers.lock().unwrap_or_else(PoisonError::into_inner);
         for (uid, list) in listed {
             if let Some(committer) = committers.get_mut(&uid) {
@@ -111,13 +109,13 @@ impl Commits {
         Ok(())
     }
 
-    fn read(&self, sections: Vec<&Section>) -> Result<BySink, SinkFailure> {
+    fn read(&self, reader: &StateReader, sections: Vec<&Section>) -> Result<BySink, SinkFailure> {
         let Some(first) = sections.first() else {
             return Ok(BySink::new());
         };
         let payloads = self
             .executor
-            .block_on(StateReader::new(self.dir.clone()).read_sections(&sections))
+            .block_on(reader.read_sections(&sections))
             .map_err(|e| (first.head.uid.clone(), BoxError::from(e)))?;
         let mut listed = BySink::new();
         for (section, payload) in sections.into_iter().zip(payloads) {

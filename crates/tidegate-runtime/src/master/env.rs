@@ -95,6 +95,9 @@ pub struct ClaimedStore {
     pub retained: Vec<CheckpointId>,
     /// What to restore.
     pub snapshot: Option<Box<Snapshot>>,
+    /// For a snapshot that was taken into another directory: a number that names the line of output which begins with
+    /// it, because ids begin anew too.
+    pub foreign: Option<u64>,
 }
 
 /// How a request ended.

@@ -15,8 +15,8 @@ use std::time::Duration;
 use tidegate_protocol::coordinator::{CheckpointContent, Decision, DecisionOutcome, OperatorFinish, Verdict};
 use tidegate_storage::{
     AbortCause, CheckpointMetadata, Decision as StoredDecision, DecisionObject, DeletePermit, Finished,
-    InputMeta, JobStore, Leadership, LineageId, Newest, Nonces, OperatorMeta, Outcome, StateFileName,
-    StatsSummary, StorageError, View, Writer,
+    InputMeta, JobStore, Leadership, LineageId, Newest, Nonces, OperatorMeta, Outcome, Snapshot,
+    StateFileName, StatsSummary, StorageError, View, Writer,
 };
 use tidegate_types::snapshot::SectionKind;
 use tidegate_types::{AttemptNumber, CheckpointId, EventTime, InputIndex};
@@ -182,6 +182,16 @@ impl StoreWorker {
         }
     }
 
+    /// Whether a snapshot was taken into this directory, wherever its copy stands.
+    async fn is_own(&self, snapshot: &Snapshot) -> Result<bool, StorageError> {
+        let decision = match self.store.read_decision(snapshot.id()).await {
+            Ok(decision) => decision,
+            Err(error) if error.kind() == tidegate_storage::ErrorKind::Corrupted => None,
+            Err(error) => return Err(error),
+        };
+        Ok(decision.is_some_and(|d| d.same_leader(snapshot.header().epoch, snapshot.header().nonce)))
+    }
+
     async fn claim(&self, choice: RestoreChoice) -> Result<ClaimedStore, StorageError> {
         // A snapshot in the way of which is an error must not cost a claim.
         let named = match &choice {
@@ -223,7 +233,15 @@ impl StoreWorker {
             },
             RestoreChoice::Path(_) => named,
         };
-        if let Some(snapshot) = &snapshot {
+        let mut foreign = None;
+        let mut snapshot = snapshot;
+        if let Some(snapshot) = &mut snapshot
+            && !self.is_own(snapshot).await?
+        {
+            snapshot.inline_finished().await?;
+            foreign = Some(decider.nonces.draw().0);
+        }
+        if let Some(snapshot) = snapshot.as_ref().filter(|_| foreign.is_none()) {
             leadership.pin(&DecisionObject {
                 header: snapshot.header().clone(),
                 decision: StoredDecision::Complete(Box::new(snapshot.metadata().clone())),
@@ -235,6 +253,7 @@ impl StoreWorker {
             newest,
             retained,
             snapshot,
+            foreign,
         };
         *lock(&self.view) = Some(leadership.view());
         *lock(&self.permit) = Some(claim.deletes);

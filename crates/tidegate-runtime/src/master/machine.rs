@@ -121,6 +121,8 @@ pub struct JobMaster {
     finished: BTreeSet<SubtaskId>,
     after: Option<After>,
     restarts: u32,
+    /// A checkpoint of this master's has completed: what a further attempt starts from.
+    completed_any: bool,
     /// The highest checkpoint id that any attempt of this process gave out.
     highest_used: Option<CheckpointId>,
     requests: BTreeSet<RequestId>,
@@ -173,6 +175,7 @@ impl JobMaster {
             finished: BTreeSet::new(),
             after: None,
             restarts: 0,
+            completed_any: false,
             highest_used: None,
             requests: BTreeSet::new(),
             suspends: BTreeSet::new(),
@@ -242,12 +245,11 @@ impl JobMaster {
 
     fn claim(&mut self, env: &mut dyn MasterEnv) {
         self.phase = Phase::Claiming;
-        let choice = if self.takes_over {
+        let choice = if self.takes_over || self.completed_any {
             RestoreChoice::Latest
-        } else if self.attempt.number == AttemptNumber(0) {
-            self.parts.restore.clone()
         } else {
-            RestoreChoice::Latest
+            // What is newest in the store may be of another line of history.
+            self.parts.restore.clone()
         };
         env.request(IoRequest::Claim(choice));
     }

@@ -17,6 +17,8 @@ use super::io::Executor;
 pub struct RestoreChecks {
     /// The newest checkpoint of the job, whose output is committed.
     pub newest: Option<CheckpointId>,
+    /// The snapshot was taken into another directory.
+    pub foreign: bool,
     /// The user accepts a new line of history.
     pub new_lineage: bool,
 }
@@ -50,17 +52,21 @@ pub fn restore_plan(
     }
     let commits = graph.nodes.iter().any(|n| n.sink.is_some());
     if let Some(newest) = checks.newest
-        && snapshot.id() < newest
+        && (checks.foreign || snapshot.id() < newest)
         && commits
         && !checks.new_lineage
     {
+        let id = snapshot.id();
+        let which = if checks.foreign {
+            format!("it is checkpoint {id} of another directory")
+        } else {
+            format!("it is checkpoint {id}")
+        };
         return Err(refuse(
             snapshot,
             format!(
-                "it is checkpoint {}, and output up to checkpoint {newest} is committed: what follows {} would be \
-                 written twice. Restore the newest checkpoint, or pass --new-lineage to begin a new line of output",
-                snapshot.id(),
-                snapshot.id()
+                "{which}, and output up to checkpoint {newest} is committed: what follows {id} would be written \
+                 twice. Restore the newest checkpoint, or pass --new-lineage to begin a new line of output"
             ),
         ));
     }

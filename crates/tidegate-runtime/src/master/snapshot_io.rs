@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_protocol::subtask::WriteFailed;
 use tidegate_storage::{JobStore, Nonce, Nonces, Place, StateFileName, Writer};
 use tidegate_types::AttemptNumber;
-use tidegate_types::snapshot::{SectionBytes, SectionKind, SubtaskSnapshot, SubtaskStats};
+use tidegate_types::snapshot::{Section, SectionBytes, SectionKind, SubtaskSnapshot, SubtaskStats};
 
 use crate::chain::SnapshotPart;
 use crate::driver::threads::panic_text;
@@ -121,6 +121,11 @@ impl Work {
             }
         };
         let stats = measure(stats, &sections);
+        // Later checkpoints go on showing what outlives the subtask, wherever this one's files are by then.
+        let (kept, sections): (Vec<_>, Vec<_>) = sections
+            .into_iter()
+            .partition(|s| finished && s.head.kind.outlives_its_subtask());
+        let kept = kept.into_iter().map(|s| Section::inline(s.head, s.bytes));
         let write = self.store.write_state_file(
             &self.name,
             Place::Checkpoint,
@@ -132,7 +137,7 @@ impl Work {
                 files: written.path().map(str::to_owned).into_iter().collect(),
                 snapshot: SubtaskSnapshot {
                     subtask,
-                    sections: written.sections,
+                    sections: kept.chain(written.sections).collect(),
                     finished,
                 },
                 stats,

@@ -4,7 +4,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use tidegate_protocol::coordinator::{
-    Claim, Coordinator, CoordinatorEvent, Identity, NewestComplete, RestoredFrom, StartMode,
+    Claim, Coordinator, CoordinatorEvent, DecisionOutcome, Identity, NewestComplete, RestoredFrom, StartMode,
+    Verdict,
 };
 use tidegate_protocol::message::FromTask;
 use tidegate_protocol::restart::RestartDecision;
@@ -29,6 +30,7 @@ impl JobMaster {
             IoReply::Claimed(Err(error)) => self.on_claim_failed(env, error),
             IoReply::Settled(result) => self.on_settled(env, result),
             IoReply::Decided { id, outcome } => {
+                self.completed_any |= outcome == DecisionOutcome::Mine(Verdict::Complete);
                 self.tell(env, CoordinatorEvent::DecisionWritten { id, outcome });
             }
             IoReply::Copied { id, result: Ok(path) } => {
@@ -132,7 +134,8 @@ impl JobMaster {
         if self.cancelled {
             return self.end(env, Ok(JobOutcome::Canceled));
         }
-        let first = self.attempt.number == AttemptNumber(0);
+        // Until then nothing that follows the chosen snapshot is committed.
+        let first = !self.completed_any;
         self.claim = self.claim_of(&claimed);
         let lineage = claimed.snapshot.as_ref().map_or(0, |s| s.metadata().lineage.0);
         let older = match (&claimed.snapshot, claimed.newest) {
@@ -144,10 +147,12 @@ impl JobMaster {
             number: AttemptNumber(self.attempt.number.0 + 1),
             epoch: claimed.epoch,
             // A new line of output is named after the leadership that began it, so no two share a name.
-            lineage: if first && older && (self.parts.new_lineage || claimed.snapshot.is_none()) {
-                claimed.epoch.0
-            } else {
-                lineage
+            lineage: match claimed.foreign {
+                Some(line) => line,
+                None if first && older && (self.parts.new_lineage || claimed.snapshot.is_none()) => {
+                    claimed.epoch.0
+                }
+                None => lineage,
             },
             generation: Generation(u32::try_from(claimed.epoch.0).unwrap_or(u32::MAX)),
         };
@@ -155,6 +160,7 @@ impl JobMaster {
             let newest = claimed.newest.map(|(id, _)| id).filter(|_| first);
             let checks = RestoreChecks {
                 newest,
+                foreign: claimed.foreign.is_some(),
                 new_lineage: self.parts.new_lineage,
             };
             if !is_finished(snapshot)
@@ -208,6 +214,7 @@ impl JobMaster {
             Some(snapshot) => {
                 let checks = RestoreChecks {
                     newest: None,
+                    foreign: false,
                     new_lineage: true,
                 };
                 match restore_plan(snapshot, &graph, checks, &self.parts.executor) {

@@ -24,6 +24,8 @@ impl JobMaster {
     pub(super) fn take_over(&mut self, env: &mut dyn MasterEnv, claimed: ClaimedStore) {
         self.claim = self.claim_of(&claimed);
         self.attempt.epoch = claimed.epoch;
+        let line = claimed.snapshot.as_ref().map(|s| s.metadata().lineage.0);
+        self.completed_any = line == Some(self.attempt.lineage);
         self.snapshot.clone_from(&claimed.snapshot);
         self.phase = Phase::TakingOver;
         self.settling = true;

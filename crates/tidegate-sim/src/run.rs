@@ -185,6 +185,10 @@ impl Course<'_> {
         self.sim.shared().faults.stop();
         self.sim.shared().note("faults are off");
         self.sim.pace = Pace::even();
+        // Two that take the job from each other may do so for ever; leases are to see that one is left.
+        while self.sim.processes().len() > 1 {
+            self.sim.crash(0);
+        }
         // Whoever is there may be stuck behind a fault of before, but never for good.
         for _ in 0..LIVENESS_TURNS {
             if self.done || !self.ok() {

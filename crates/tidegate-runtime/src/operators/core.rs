@@ -125,8 +125,10 @@ impl<K: Key> Core<K> {
         }
         function.initialize(&mut initialize).map_err(|e| self.user(e))?;
         let named = cx.take(|k| *k == SectionKind::Named);
-        self.sources
-            .restore(named.into_iter().map(|s| (s.head.name, s.subtask, s.bytes)));
+        self.sources.restore(
+            named.into_iter().map(|s| (s.head.name, s.subtask, s.bytes)),
+            |old| old.0 % cx.parallelism.0 == cx.subtask.0,
+        );
         let function_cx = FunctionContext {
             uid: cx.uid.clone(),
             subtask: cx.subtask,

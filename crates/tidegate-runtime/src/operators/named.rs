@@ -53,6 +53,8 @@ impl SnapshotFence {
 struct Registry {
     sources: BTreeMap<String, (TakeSnapshot, GiveBack)>,
     restored: BTreeMap<String, Vec<(SubtaskIndex, Bytes)>>,
+    /// What this subtask stores again of that, for sources that haven't registered yet.
+    keeps: BTreeMap<String, Vec<Bytes>>,
 }
 
 /// The named snapshot sources of one operator subtask. Cheap to clone; sources may be registered at any time.
@@ -138,10 +140,22 @@ impl SnapshotSources {
         self.fence.clone()
     }
 
-    /// Keeps what a snapshot holds for sources that register later.
-    pub(crate) fn restore(&self, sections: impl Iterator<Item = (String, SubtaskIndex, Bytes)>) {
+    /// Keeps what a snapshot holds for sources that register later. Every new subtask gets what all old ones had; `keeps`
+    /// says of which of them this one is the successor, that stores it again while nobody has registered.
+    pub(crate) fn restore(
+        &self,
+        sections: impl Iterator<Item = (String, SubtaskIndex, Bytes)>,
+        keeps: impl Fn(SubtaskIndex) -> bool,
+    ) {
         let mut registry = self.registry.lock();
         for (name, subtask, bytes) in sections {
+            if keeps(subtask) {
+                registry
+                    .keeps
+                    .entry(name.clone())
+                    .or_default()
+                    .push(bytes.clone());
+            }
             registry.restored.entry(name).or_default().push((subtask, bytes));
         }
     }
@@ -149,8 +163,14 @@ impl SnapshotSources {
     /// Takes every source's bytes. The caller holds the fence. What was restored under a name that nobody registered
     /// is kept: it is somebody's state who hasn't come yet.
     pub(crate) fn snapshot(&self) -> Result<Vec<(String, Bytes)>, BoxError> {
-        let mut registry = self.registry.lock();
+        let mut guard = self.registry.lock();
+        let registry = &mut *guard;
         let mut taken = Vec::new();
+        for (name, kept) in &registry.keeps {
+            if !registry.sources.contains_key(name) {
+                taken.extend(kept.iter().map(|bytes| (name.clone(), bytes.clone())));
+            }
+        }
         for (name, (snapshot, _)) in &mut registry.sources {
             let bytes = snapshot().map_err(|e| format!("snapshot source `{name}`: {e}"))?;
             taken.push((name.clone(), Bytes::from(bytes)));
@@ -187,7 +207,13 @@ mod tests {
     fn a_late_source_gets_its_state_when_it_registers() {
         let sources = SnapshotSources::default();
         let old = |s: u32, b: &'static [u8]| ("late".to_owned(), SubtaskIndex(s), Bytes::from_static(b));
-        sources.restore([old(0, b"a"), old(1, b"b")].into_iter());
+        sources.restore([old(0, b"a"), old(1, b"b")].into_iter(), |s| s.0 == 1);
+        let kept = sources.snapshot().expect("snapshots");
+        assert_eq!(
+            kept,
+            [("late".to_owned(), Bytes::from("b"))],
+            "a checkpoint in between holds it"
+        );
         let (tx, rx) = std::sync::mpsc::channel();
         sources
             .register("late", nothing, move |values| {

@@ -324,6 +324,7 @@ impl<T: Record> SplitReader<T, PushSplit<T>> for PushReader<T> {
                 .named
                 .into_iter()
                 .flat_map(|(name, values)| values.into_iter().map(move |(s, b)| (name.clone(), s, b))),
+            |_| true,
         );
         let shared = Arc::new(Shared {
             queue: Mutex::new(Queue {

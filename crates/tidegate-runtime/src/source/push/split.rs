@@ -18,6 +18,18 @@ pub struct PushSplit<T> {
     pub(super) named: BTreeMap<String, Vec<(SubtaskIndex, Bytes)>>,
 }
 
+impl<T> PushSplit<T> {
+    /// What the user code had collected and the task hadn't taken, for whoever looks into a snapshot.
+    pub fn untaken(&self) -> impl Iterator<Item = &(T, Option<EventTime>)> {
+        self.untaken.iter()
+    }
+
+    /// What the user code's named snapshot source had.
+    pub fn named(&self, name: &str) -> impl Iterator<Item = &Bytes> {
+        self.named.get(name).into_iter().flatten().map(|(_, bytes)| bytes)
+    }
+}
+
 impl<T: Record> Split for PushSplit<T> {
     fn id(&self) -> String {
         format!("instance {}", self.instance)

@@ -37,8 +37,9 @@ pub(crate) fn check_shapes(
         difference,
     };
     if !native {
-        let part = parts.first().copied().unwrap_or(TypePart::Value);
-        let difference = "it was stored natively, which the type as it is now doesn't allow".into();
+        // Which of the types it is isn't known here, and keys are rarely what has no shape.
+        let part = parts.last().copied().unwrap_or(TypePart::Value);
+        let difference = "it was stored natively, and a type of this state has no native form any more".into();
         return Err(changed(part, difference));
     }
     if head.shapes.len() != now.len() {

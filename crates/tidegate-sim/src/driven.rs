@@ -2,6 +2,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use tidegate_protocol::message::ToTask;
 use tidegate_runtime::clock::Clock;
@@ -13,6 +14,8 @@ use tidegate_runtime::task::{Mail, Mailbox, Step, Task, TaskMetrics};
 use tidegate_types::{AttemptNumber, LeaderEpoch, Nanos, SubtaskId};
 
 use crate::checks;
+use crate::checks::memory::QueueCheck;
+use crate::checks::watermarks::WatermarkCheck;
 use crate::faults::INJECTED_PANIC;
 use crate::process::Shared;
 use crate::wire::Lane;
@@ -46,8 +49,10 @@ pub struct Driven {
     revoke: Box<dyn Fn() + Send + Sync>,
     phase: Phase,
     abandoned: bool,
-    /// Records that one step may push beyond the gates' capacity.
+    /// The most records that stood in its gates at once.
     fullest: u64,
+    queues: QueueCheck,
+    head: WatermarkCheck<()>,
 }
 
 impl Driven {
@@ -73,6 +78,8 @@ impl Driven {
             phase: Phase::New,
             abandoned: false,
             fullest: 0,
+            queues: QueueCheck::default(),
+            head: WatermarkCheck::default(),
         }
     }
 
@@ -198,9 +205,23 @@ impl Driven {
         self.after_step(step, shared);
     }
 
-    fn after_step(&mut self, step: Step, shared: &Shared) {
-        let (queued, _) = self.metrics.fill();
+    /// Looks at what the step left.
+    fn watch(&mut self, shared: &Shared) {
+        let (queued, capacity) = self.metrics.fill();
         self.fullest = self.fullest.max(queued);
+        let burst = shared.burst.load(Ordering::Relaxed);
+        let channels = self.task.as_ref().map_or(0, |t| t.body().kinds().len() as u64);
+        let crowded = (burst != u64::MAX)
+            .then(|| self.queues.saw(queued, capacity, channels, burst))
+            .flatten();
+        let fell = self.head.saw((), self.metrics.watermark());
+        for problem in crowded.into_iter().chain(fell) {
+            shared.violations.note(format!("task {}: {problem}", self.id));
+        }
+    }
+
+    fn after_step(&mut self, step: Step, shared: &Shared) {
+        self.watch(shared);
         if self.phase != Phase::Over {
             return;
         }

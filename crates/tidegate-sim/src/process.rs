@@ -7,6 +7,7 @@
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 
 use object_store::ObjectStore;
 use tidegate_protocol::coordinator::{Request, RequestDone, RequestFailure, RequestId};
@@ -19,12 +20,13 @@ use tidegate_runtime::master::{
     Executor, JobMaster, JobState, MasterEvent, MasterParts, RestoreChoice, Running, StoreWorker,
     StoreWorkerParts, coordinator_settings, restart_strategy,
 };
-use tidegate_storage::fault::{FaultStore, Op};
+use tidegate_storage::fault::{Fault, FaultStore, Op, OpKind};
 use tidegate_storage::{CheckpointStore, Nonces};
 use tidegate_types::options::{CheckpointRetention, Settings};
-use tidegate_types::{LeaderEpoch, Nanos, SubtaskId};
+use tidegate_types::{JobId, LeaderEpoch, Nanos, SubtaskId};
 
 use crate::brief::{brief, brief_from, brief_reply, brief_request};
+use crate::checks;
 use crate::clock::SimClock;
 use crate::driven::{Driven, Phase};
 use crate::env::SimEnv;
@@ -58,6 +60,8 @@ pub struct Shared {
     pub violations: Violations,
     /// The objects.
     pub store: Arc<dyn ObjectStore>,
+    /// Records that one record or timer of the job may bring out at once, at most; `u64::MAX` if nobody knows.
+    pub burst: Arc<AtomicU64>,
     /// What goes wrong on purpose.
     pub faults: Faults,
 }
@@ -126,7 +130,10 @@ impl Process {
     /// # Panics
     /// If the job's id can't name a directory.
     pub fn start(name: u32, job: Job, shared: &Shared, seed: Seed) -> Self {
-        let store = FaultStore::new(shared.store.clone(), plan(shared.clone(), name));
+        let store = FaultStore::new(
+            shared.store.clone(),
+            plan(shared.clone(), name, job.graph.job.clone()),
+        );
         let (master, worker) = leader(&job, &store, seed, None);
         let env = SimEnv::new(
             name,
@@ -469,11 +476,16 @@ pub(crate) fn leader(
     (master, worker)
 }
 
-fn plan(shared: Shared, name: u32) -> impl FnMut(&Op) -> tidegate_storage::fault::Fault + Send + 'static {
+fn plan(shared: Shared, name: u32, job: JobId) -> impl FnMut(&Op) -> Fault + Send + 'static {
     move |op| {
         let fault = shared.faults.store(op);
-        if op.kind.is_write() || fault != tidegate_storage::fault::Fault::None {
+        if op.kind.is_write() || fault != Fault::None {
             shared.note(&format!("p{name} store {:?} {} {fault:?}", op.kind, op.path));
+        }
+        if op.kind == OpKind::Delete
+            && let Some(problem) = checks::deleted::needed(&shared.store, &job, &op.path)
+        {
+            shared.violations.note(problem);
         }
         fault
     }

@@ -1,5 +1,7 @@
 //! One run of one seed: a safety phase with faults, then a liveness phase without, which must come to its end.
 
+use std::sync::atomic::Ordering;
+
 use tidegate_protocol::coordinator::Request;
 use tidegate_runtime::master::{JobError, JobOutcome};
 use tidegate_storage::Nonce;
@@ -92,6 +94,9 @@ pub fn run(seed: u64, draw: Draw<'_>, options: Options) -> Report {
     let scenario = draw(&mut root.child("scenario").rng(), tools);
     let mut sim = Sim::new(root.child("sim"), faults, violations, clock, trace);
     sim.pace = Pace::draw(&mut rng);
+    if let Some(burst) = scenario.burst() {
+        sim.shared().burst.store(burst, Ordering::Relaxed);
+    }
     let people = if options.unattended {
         People::nobody()
     } else {
@@ -229,7 +234,9 @@ impl Course<'_> {
             // The store was made to fail, or two processes met: whoever looks after the job starts it again.
             Err(JobError::Store(_) | JobError::Deposed(_)) => {}
             Err(JobError::Settle { reason, .. })
-                if reason.contains("injected") || reason.contains("newer leadership") => {}
+                if ["injected", "newer leadership", "FaultStore"]
+                    .iter()
+                    .any(|known| reason.contains(known)) => {}
             Err(error) => {
                 if self.sim.shared().faults.is_on() && error.to_string().contains("FaultStore") {
                     return;

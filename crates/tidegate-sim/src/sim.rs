@@ -9,6 +9,7 @@
 //! next deadline. A case narrows the choice with [`Sim::holds`] and goes on with [`until`](Sim::until).
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::Duration;
 
 use object_store::ObjectStore;
@@ -114,6 +115,7 @@ impl Sim {
                 trace,
                 violations,
                 store,
+                burst: Arc::new(AtomicU64::new(u64::MAX)),
                 faults,
             },
             seed,

@@ -2,6 +2,8 @@
 
 pub mod blocked;
 pub mod commits;
+pub mod deleted;
+pub mod memory;
 pub mod output;
 pub mod state;
 pub mod store;

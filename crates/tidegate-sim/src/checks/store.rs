@@ -59,10 +59,11 @@ pub fn orphans(store: Arc<dyn ObjectStore>, job: &JobId, nonce: Nonce) -> Vec<St
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use object_store::memory::InMemory;
     use object_store::{ObjectStoreExt, PutPayload};
-    use tidegate_storage::{AbortCause, Decision};
+    use tidegate_storage::{AbortCause, CheckpointMetadata, Decision, LineageId, StatsSummary};
+    use tidegate_types::{CheckpointId, CheckpointKind, MaxParallelism};
 
     use super::*;
 
@@ -71,6 +72,41 @@ mod tests {
         Executor::Inline
             .block_on(store.put(&path, PutPayload::from_static(bytes)))
             .unwrap();
+    }
+
+    fn empty(retained: Vec<CheckpointId>) -> CheckpointMetadata {
+        CheckpointMetadata {
+            kind: CheckpointKind::Checkpoint,
+            savepoint: None,
+            triggered_at_ms: 0,
+            completed_at_ms: 0,
+            max_parallelism: MaxParallelism(128),
+            operators: Vec::new(),
+            subtasks: Vec::new(),
+            master: Vec::new(),
+            retained,
+            lineage: LineageId(0),
+            stats: StatsSummary::default(),
+        }
+    }
+
+    /// Two complete checkpoints, of which the newer one retains no other.
+    pub(in crate::checks) fn complete(
+        store: &Arc<dyn ObjectStore>,
+        job: &JobId,
+    ) -> (CheckpointId, CheckpointId) {
+        let jobs = job_store(store.clone(), job);
+        Executor::Inline.block_on(async {
+            let mut claim = jobs.claim(Nonce(1)).await.unwrap();
+            let old = claim.leadership.next_id();
+            for id in [old, old.next()] {
+                let metadata = Box::new(empty(Vec::new()));
+                jobs.decide(&mut claim.leadership, id, Decision::Complete(metadata))
+                    .await
+                    .unwrap();
+            }
+            (old, old.next())
+        })
     }
 
     fn decided() -> (Arc<dyn ObjectStore>, JobId) {

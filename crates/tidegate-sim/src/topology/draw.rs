@@ -7,7 +7,7 @@ use super::plan::{Chaining, Edge, Input, Keyed, NodePlan, Op, Options, Plan, Por
 use crate::seed::{Rng, Seed};
 
 /// Records that a stream may have, or a redrawn operator keeps them from it.
-const MOST_RECORDS: usize = 1_500;
+const MOST_RECORDS: u64 = 2_000;
 
 /// How large a job may be drawn.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,7 +55,7 @@ pub fn draw(seed: Seed, size: Size) -> Plan {
     };
     for (at, source) in drawing.sources.iter().enumerate() {
         let items: Vec<Item> = source.items();
-        drawing.computed.streams.insert(Port::Source(at), items);
+        drawing.computed.source(at, items);
     }
     let nodes = rng.range(1, size.nodes.max(1));
     for n in 0..nodes {
@@ -136,7 +136,7 @@ impl Drawing {
         let joins = |n: &NodePlan| matches!(n.op, Op::Join { .. });
         let crowded = joins(&node) && self.nodes.iter().filter(|n| joins(n)).count() >= 2;
         oracle::add(&mut self.computed, at, &node);
-        if crowded || self.computed.stream(Port::Main(at)).len() > MOST_RECORDS {
+        if crowded || self.computed.records[&Port::Main(at)] > MOST_RECORDS {
             node.op = if two { Op::Both } else { Op::Filter { keep: 2 } };
             self.computed.streams.remove(&Port::Side(at));
             self.computed.seen.retain(|(node, _), _| *node != at);

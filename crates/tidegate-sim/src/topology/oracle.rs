@@ -16,11 +16,39 @@ pub struct Computed {
     pub streams: BTreeMap<Port, Vec<Item>>,
     /// Per keyed operator and key: how many it has seen.
     pub seen: BTreeMap<(usize, u64), i64>,
+    /// About how many records come over every stream, portions counted one by one.
+    pub records: BTreeMap<Port, u64>,
     /// Records that one record or timer may bring out at once, at most.
     pub burst: u64,
 }
 
 impl Computed {
+    /// A source emits these.
+    pub fn source(&mut self, at: usize, items: Vec<Item>) {
+        self.records.insert(Port::Source(at), items.len() as u64);
+        self.streams.insert(Port::Source(at), items);
+    }
+
+    /// About how many records come over these edges.
+    fn records_of(&self, inputs: &[Input]) -> u64 {
+        inputs.iter().filter_map(|i| self.records.get(&i.from)).sum()
+    }
+
+    /// Notes about how many records an operator puts out.
+    fn estimate(&mut self, at: usize, node: &NodePlan, put_in: u64) {
+        let (first, second) = (self.records_of(&node.first), self.records_of(&node.second));
+        let put_out = self.stream(Port::Main(at)).len() as u64;
+        let records = match node.op {
+            Op::Join { keys } => put_out.max(2 * first * second / keys),
+            Op::Keyed { .. } => put_out.max(first),
+            Op::Map { .. } | Op::Filter { .. } | Op::FlatMap { .. } | Op::Divert | Op::Share | Op::Both => {
+                (first + second) * put_out / put_in.max(1)
+            }
+        };
+        self.records.insert(Port::Main(at), records);
+        self.records.insert(Port::Side(at), first);
+    }
+
     /// A stream's records.
     pub fn stream(&self, port: Port) -> &[Item] {
         self.streams.get(&port).map_or(&[], Vec::as_slice)
@@ -31,7 +59,7 @@ impl Computed {
 pub fn compute(plan: &Plan, sources: Vec<Vec<Item>>) -> Computed {
     let mut computed = Computed::default();
     for (at, items) in sources.into_iter().enumerate() {
-        computed.streams.insert(Port::Source(at), items);
+        computed.source(at, items);
     }
     for (at, node) in plan.nodes.iter().enumerate() {
         add(&mut computed, at, node);
@@ -51,6 +79,7 @@ pub fn add(computed: &mut Computed, at: usize, node: &NodePlan) {
     let first = united(computed, &node.first);
     let second = united(computed, &node.second);
     let salt = node.salt;
+    let put_in = (first.len() + second.len()) as u64;
     let mut side = Vec::new();
     let main: Vec<Item> = match node.op {
         Op::Map { of } => first.iter().map(|i| stateless::map(salt, of, i)).collect(),
@@ -59,7 +88,7 @@ pub fn add(computed: &mut Computed, at: usize, node: &NodePlan) {
             .filter(|i| stateless::keeps(salt, keep, i))
             .collect(),
         Op::FlatMap { most } => {
-            computed.burst = computed.burst.max(stateless::MANY);
+            computed.burst += stateless::MANY;
             first
                 .iter()
                 .flat_map(|i| stateless::spread(salt, most, i))
@@ -105,6 +134,7 @@ pub fn add(computed: &mut Computed, at: usize, node: &NodePlan) {
         }
     };
     computed.streams.insert(Port::Main(at), main);
+    computed.estimate(at, node, put_in);
     if node.has_side() {
         computed.streams.insert(Port::Side(at), side);
     }
@@ -126,8 +156,9 @@ fn group<'a>(
     for item in of {
         groups.entry(node.key(item, keys)).or_default().push(item.clone());
     }
-    let most = groups.values().map(Vec::len).max().unwrap_or(0);
-    computed.burst = computed.burst.max(most as u64);
+    // A key's records may come in portions: there are no more of them than what they stand for.
+    let amount = |of: &Vec<Item>| of.iter().map(|i| i.n).sum::<i64>();
+    computed.burst += groups.values().map(amount).max().unwrap_or(0) as u64;
     groups
 }
 

@@ -1,4 +1,5 @@
-//! `docs/sources.md` maps the documents behind the project to code, tests and commands; what it names must exist.
+//! `docs/sources.md` maps the documents behind the project to code, tests and commands, `docs/cases.md` the faults of other
+//! engines to tests; what they name must exist.
 //!
 //! What stands between backticks there is judged by its form: a command by its first word, a path by its slash, a
 //! test or item by `::` or by being three or more words joined by `_`. Anything else (types, options, Flink's
@@ -9,23 +10,27 @@ use std::collections::BTreeSet;
 use super::Report;
 use crate::tree::Tree;
 
-const PAGE: &str = "docs/sources.md";
+const PAGES: [&str; 2] = ["docs/sources.md", "docs/cases.md"];
 
-/// Commands that the page may tell a reader to run.
+/// Commands that the pages may tell a reader to run.
 const PROGRAMS: &[&str] = &["cargo", "tidegate", "bash", "curl", "kill"];
 
 /// Subcommands of cargo that are used here, and those of xtask.
 const CARGO: &[&str] = &["run", "test", "nextest", "build", "bench", "xtask", "doc"];
 const XTASK: &[&str] = &["tidy", "licences", "docs", "ci", "sim", "help"];
 
-/// Every reference of the page is alive.
+/// Every reference of the pages is alive.
 pub fn check(tree: &Tree, report: &mut Report) {
-    let Some(page) = tree.files.get(PAGE) else { return };
     let items = items(tree);
-    for (index, line) in page.text.lines().enumerate() {
-        for span in line.split('`').skip(1).step_by(2) {
-            if let Some(problem) = problem(tree, &items, span.trim()) {
-                report.line(PAGE, index + 1, format!("`{span}`: {problem}"));
+    for name in PAGES {
+        let Some(page) = tree.files.get(name) else {
+            continue;
+        };
+        for (index, line) in page.text.lines().enumerate() {
+            for span in line.split('`').skip(1).step_by(2) {
+                if let Some(problem) = problem(tree, &items, span.trim()) {
+                    report.line(name, index + 1, format!("`{span}`: {problem}"));
+                }
             }
         }
     }
@@ -186,15 +191,17 @@ mod tests {
         let dead = "`crates/a/src/gone.rs`\n`crates/a/src/lib.rs:9`\n`crates/a/src/lib.rs::gone_it_is`\n`no_such_test`\n\
                     `tests::gone`\n`cargo test -p b`\n`cargo test -p a no_test`\n`cargo xtask dance`\n`cargo dance`\n\
                     `bash scripts/y.sh`\n`cargo test -p a --test t`\n";
-        let tree = |page: &str| {
+        let tree = |name: &str, page: &str| {
             let code = "mod tests { fn a_b_c() {} }";
-            let mut tree = Tree::of(&[(PAGE, page), ("crates/a/src/lib.rs", code), ("scripts/x.sh", "")]);
+            let mut tree = Tree::of(&[(name, page), ("crates/a/src/lib.rs", code), ("scripts/x.sh", "")]);
             tree.workspace = workspace(&[("a", "0.1.0", None, &[])]);
             tree
         };
-        assert_eq!(said_of(check, &tree(fine)), [""; 0]);
-        let said = said_of(check, &tree(dead));
-        let lines: BTreeSet<&str> = said.iter().filter_map(|line| line.split(':').nth(1)).collect();
-        assert_eq!(lines.len(), 11, "{said:#?}");
+        for name in PAGES {
+            assert_eq!(said_of(check, &tree(name, fine)), [""; 0]);
+            let said = said_of(check, &tree(name, dead));
+            let lines: BTreeSet<&str> = said.iter().filter_map(|line| line.split(':').nth(1)).collect();
+            assert_eq!(lines.len(), 11, "{said:#?}");
+        }
     }
 }

@@ -7,6 +7,7 @@ use tidegate::prelude::*;
 use tidegate_protocol::coordinator::CheckpointStatus;
 use tidegate_sim::log::{LogSink, Topic};
 use tidegate_sim::process::{Holds, Job};
+use tidegate_types::{CheckpointId, Nanos};
 
 use crate::kit::{Feed, Probe, Sum, World, configure, ids_and_sums, job_of};
 
@@ -105,6 +106,22 @@ fn late_cancel(hint: Hint, seed: u64) {
         world.release_mail("join");
     }
     world.until("2 is complete", |w| w.answer(request).is_some());
+    assert_complete(&world, second, triggered, hint);
+
+    a.append(0, 40..50);
+    b.append(0, 50..60);
+    a.end_all();
+    b.end_all();
+    if hint == Hint::Never {
+        // The rest of the job's mail must come, the hint is long out of date.
+        world.sim.holds = Holds::default();
+    }
+    world.finish(&topic);
+}
+
+/// It completed, what it says of its alignment is possible, and no channel waits any more.
+fn assert_complete(world: &World, second: CheckpointId, triggered: Nanos, hint: Hint) {
+    let join = world.id("join", 0);
     let stats = world.stats(second).expect("2 is known");
     assert_eq!(
         stats.status,
@@ -119,14 +136,4 @@ fn late_cancel(hint: Hint, seed: u64) {
     );
     assert!(part.end_to_end <= world.sim.now().since(triggered));
     assert_eq!(world.blocked(join), [0u32; 0], "{hint:?}");
-
-    a.append(0, 40..50);
-    b.append(0, 50..60);
-    a.end_all();
-    b.end_all();
-    if hint == Hint::Never {
-        // The rest of the job's mail must come, the hint is long out of date.
-        world.sim.holds = Holds::default();
-    }
-    world.finish(&topic);
 }

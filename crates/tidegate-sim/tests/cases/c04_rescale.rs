@@ -1,6 +1,6 @@
-//! C4, unaligned rescale: source (2) → filter (2) → forward → map → hash → keyed sum (3), with records in every channel at
-//! the snapshot; the sum restored at 2, 5 and 7, the filter at 1 and 3. The edge before the filter is a hash, a
-//! rebalance, a rescale or a stable partitioner; a broadcast has a topology of its own.
+//! C4, unaligned rescale: source (2) → filter (2) → forward → map → hash → keyed sum (3), with records in every
+//! channel at the snapshot; the sum restored at 2, 5 and 7, the filter at 1 and 3. The edge before the filter is a
+//! hash, a rebalance, a rescale or a stable partitioner; a broadcast has a topology of its own.
 
 use tidegate::prelude::*;
 use tidegate_runtime::operators::FunctionContext;

@@ -1,5 +1,5 @@
-//! C5, crash during recovery: 1,000 in-flight records are restored into a slow operator; a checkpoint is triggered after
-//! 300, the process crashes after 400, and everything is restored again, also at another parallelism.
+//! C5, crash during recovery: 1,000 in-flight records are restored into a slow operator; a checkpoint is triggered
+//! after 300, the process crashes after 400, and everything is restored again, also at another parallelism.
 
 use std::time::Duration;
 

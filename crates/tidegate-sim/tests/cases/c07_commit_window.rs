@@ -1,5 +1,5 @@
-//! C7, the commit window: a two-phase sink over a log with begin, prepare, commit, abort, fencing and expiry. A crash at
-//! every place of the window, two restores from the same checkpoint, and transactions that expired in between.
+//! C7, the commit window: a two-phase sink over a log with begin, prepare, commit, abort, fencing and expiry. A crash
+//! at every place of the window, two restores from the same checkpoint, and transactions that expired in between.
 
 use tidegate::prelude::*;
 use tidegate_sim::log::{Topic, TxnState};

@@ -1,5 +1,6 @@
 //! C8, enumerator crash before assignment: a source that starts at "latest", partitions at offsets 5 and 8. They are
-//! discovered and resolved, a checkpoint is taken before any reader gets a split, more is appended, the process crashes.
+//! discovered and resolved, a checkpoint is taken before any reader gets a split, more is appended, the process
+//! crashes.
 
 use tidegate::prelude::*;
 use tidegate_sim::log::{LogSink, Topic};

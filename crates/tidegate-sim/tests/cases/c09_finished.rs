@@ -1,5 +1,5 @@
-//! C9, bounded and finished: A has 10 rows and ends, B has 100 and ends later, C runs until it is stopped with drain. The
-//! interval is so long that no periodic checkpoint falls after the end.
+//! C9, bounded and finished: A has 10 rows and ends, B has 100 and ends later, C runs until it is stopped with drain.
+//! The interval is so long that no periodic checkpoint falls after the end.
 
 use std::time::Duration;
 

@@ -1,8 +1,10 @@
 //! C13, concurrent unaligned checkpoints: barriers 1, 2 and 3 overtake on three channels in every order that FIFO among
-//! barriers allows, and none is complete before the next starts. Each one that completes is restored. Checkpoint 2 may be
-//! an aligned savepoint: what is unaligned behind it waits for it.
+//! barriers allows, and none is complete before the next starts. Each one that completes is restored. Checkpoint 2 may
+//! be an aligned savepoint: what is unaligned behind it waits for it.
 
 use tidegate::prelude::*;
+use tidegate_protocol::coordinator::{CheckpointStats, CheckpointStatus};
+use tidegate_runtime::master::RestoreChoice;
 use tidegate_sim::log::{LogSink, Topic};
 use tidegate_sim::process::Job;
 use tidegate_types::{CheckpointId, SavepointFormat, SnapshotMode, SubtaskId};
@@ -44,15 +46,10 @@ fn job(feed: &Feed<u64>, world: &World, topic: &Topic<(String, u64)>, mode: &str
     job_of(&env)
 }
 
-/// Every order of so many barriers per channel. Channels that swap places do the same, so the first barriers come in the
-/// channels' order: a sixth of all, for three barriers 280 of 1,680.
+/// Every order of so many barriers per channel. Channels that swap places do the same, so the first barriers come in
+/// the channels' order: a sixth of all, for three barriers 280 of 1,680.
 fn orders(barriers: u64) -> Vec<Vec<usize>> {
-    fn grow(
-        barriers: u64,
-        sent: [u64; CHANNELS],
-        order: &mut Vec<usize>,
-        orders: &mut Vec<Vec<usize>>,
-    ) {
+    fn grow(barriers: u64, sent: [u64; CHANNELS], order: &mut Vec<usize>, orders: &mut Vec<Vec<usize>>) {
         if sent.iter().all(|n| *n == barriers) {
             orders.push(order.clone());
             return;
@@ -80,15 +77,18 @@ enum Second {
     AlignedSavepoint,
 }
 
-/// Brings them about in this order of barriers; all must complete. Snapshots are written in the order of their cuts, so
-/// none is subsumed.
+/// Two new records for a channel, by its number.
+type Append<'a> = &'a mut dyn FnMut(usize);
+
+/// Brings them about in this order of barriers; all must complete. Snapshots are written in the order of their cuts,
+/// so none is subsumed.
 fn bring_about(
     world: &mut World,
     feed: &Feed<u64>,
     job: Job,
     order: &[usize],
     second: Second,
-) -> Vec<CheckpointId> {
+) -> Vec<RestoreChoice> {
     world.run(job);
     let sources: Vec<SubtaskId> = world.ids("source");
     let sum = world.id("sum", 0);
@@ -110,10 +110,31 @@ fn bring_about(
         Second::AlignedSavepoint => world.trigger_savepoint(SavepointFormat::Native, false),
     };
     let third = world.trigger();
-    let concurrent = order.len() / CHANNELS;
     let ids: Vec<CheckpointId> = (0..3).map(|n| CheckpointId(first.0 + n)).collect();
+    pass_barriers(world, order, &ids, &mut append);
+    world.release("sum");
+    world.until("everything is cut and recorded", |w| {
+        w.task(sum).barriers().pending().next().is_none()
+    });
+    world.write_in_order();
+    world.release_all();
+    world.until("all three are decided", |w| {
+        ids.iter()
+            .all(|id| w.stats(*id).is_some_and(|s| s.ended_at.is_some()))
+    });
+    assert!(world.answer(third).is_some_and(Result::is_ok), "{}", world.tail());
+    restorable(world, &ids)
+}
+
+/// Lets barriers into the channels in this order, two records behind each.
+fn pass_barriers(world: &mut World, order: &[usize], ids: &[CheckpointId], append: Append<'_>) {
+    let sources: Vec<SubtaskId> = world.ids("source");
+    let sum = world.id("sum", 0);
+    let concurrent = order.len() / CHANNELS;
     let last = ids[concurrent - 1];
-    world.until("all that may be are triggered", |w| w.newest_triggered() == Some(last));
+    world.until("all that may be are triggered", |w| {
+        w.newest_triggered() == Some(last)
+    });
     let mut sent = [0usize; CHANNELS];
     for &channel in order {
         let source = sources[channel];
@@ -125,47 +146,41 @@ fn bring_about(
         });
         append(channel);
         let records = (2 * (sent[channel] + 1)) as u64;
-        world.until("a record is queued behind it", |w| {
+        world.until("records are queued behind it", |w| {
             w.records_out(source) == records
         });
         // The consumer hears of the barrier and takes at most one record.
         world.sim.step_task(sum, 1);
     }
-    for id in &ids[..concurrent] {
-        assert!(
-            world.stats(*id).is_some_and(|s| s.ended_at.is_none()),
-            "none is decided before the next"
-        );
-    }
+    let pending = |id: &CheckpointId| world.stats(*id).is_some_and(|s| s.ended_at.is_none());
+    assert!(
+        ids[..concurrent].iter().all(pending),
+        "none is decided before the next"
+    );
     assert_eq!(
         world.newest_triggered(),
         Some(last),
         "behind an aligned savepoint an unaligned one is held"
     );
-    world.release("sum");
-    world.until("everything is cut and recorded", |w| {
-        w.task(sum).barriers().pending().next().is_none()
-    });
-    world.write_in_order();
-    world.release_all();
-    world.until("all three are decided", |w| {
-        ids.iter()
-            .all(|id| w.stats(*id).is_some_and(|s| s.ended_at.is_some()))
-    });
-    for id in &ids {
-        let stats = world.stats(*id).expect("it is known");
-        if stats.kind.is_savepoint() {
-            assert_eq!(world.in_flight(&stats, "sum").len(), 0, "an aligned savepoint");
-            assert_ne!(
-                world.part(&stats, "sum", 0).stats.mode,
-                Some(SnapshotMode::Unaligned)
-            );
-        }
+}
+
+/// All are complete: where each of them is restored from.
+fn restorable(world: &mut World, ids: &[CheckpointId]) -> Vec<RestoreChoice> {
+    let stats: Vec<_> = ids.iter().filter_map(|id| world.stats(*id)).collect();
+    let completed = |s: &CheckpointStats| s.status == CheckpointStatus::Completed;
+    assert!(stats.iter().all(completed), "{}", world.tail());
+    for savepoint in stats.iter().filter(|s| s.kind.is_savepoint()) {
+        assert_eq!(world.in_flight(savepoint, "sum").len(), 0, "it is aligned");
+        let mode = world.part(savepoint, "sum", 0).stats.mode;
+        assert_ne!(mode, Some(SnapshotMode::Unaligned));
     }
-    assert!(world.answer(third).is_some_and(Result::is_ok), "{}", world.tail());
-    assert_eq!(world.complete_in_store(), ids, "{order:?}");
     world.crash();
-    ids
+    // A savepoint is its owner's: the job keeps no checkpoint of that id once there is a newer one.
+    let path = |s: &CheckpointStats| match &s.path {
+        Some(path) => RestoreChoice::Path(path.clone()),
+        None => world.path_of(s.id),
+    };
+    stats.iter().map(path).collect()
 }
 
 fn restore_each(seed: u64, order: &[usize], mode: &str, second: Second) {
@@ -174,9 +189,9 @@ fn restore_each(seed: u64, order: &[usize], mode: &str, second: Second) {
         let feed = Feed::new(CHANNELS as u32);
         let topic = world.topic("out", sums(0..records(order), KEYS));
         let first = job(&feed, &world, &topic, mode);
-        let ids = bring_about(&mut world, &feed, first.clone(), order, second);
+        let paths = bring_about(&mut world, &feed, first.clone(), order, second);
         let again = Job {
-            restore: world.path_of(ids[at]),
+            restore: paths[at].clone(),
             ..first
         };
         world.run(again);

@@ -1,5 +1,5 @@
-//! C16, watermarks in the cut: a crash in the middle of one watermark's timers, a record after the restore that was late
-//! before it, and 3 → 2 subtasks with a high watermark queued beside an older channel's records.
+//! C16, watermarks in the cut: a crash in the middle of one watermark's timers, a record after the restore that was
+//! late before it, and 3 → 2 subtasks with a high watermark queued beside an older channel's records.
 
 use std::time::Duration;
 

@@ -1,5 +1,5 @@
-//! C18, sink settlement: four sink subtasks, two after the restore; a crash between prepare and commit of each; a restore
-//! from an older checkpoint than was committed.
+//! C18, sink settlement: four sink subtasks, two after the restore; a crash between prepare and commit of each; a
+//! restore from an older checkpoint than was committed.
 
 use std::collections::BTreeSet;
 

@@ -10,13 +10,13 @@ use tidegate_runtime::source::{
     NextSplit, Poll, PollContext, ReaderContext, Source, Split, SplitEnumerator, SplitReader,
 };
 use tidegate_types::codec::Record;
-use tidegate_types::{CheckpointId, EventTime, SubtaskIndex};
+use tidegate_types::{CheckpointId, SubtaskIndex};
 
 /// How long a reader waits before it looks for new records again.
 const LOOK_AGAIN: Duration = Duration::from_millis(1);
 
 struct Partition<T> {
-    records: Vec<(T, Option<EventTime>)>,
+    records: Vec<T>,
     ended: bool,
 }
 
@@ -79,14 +79,7 @@ impl<T: Record> Feed<T> {
 
     /// Appends records.
     pub fn append(&self, partition: u32, records: impl IntoIterator<Item = T>) {
-        let timed = records.into_iter().map(|r| (r, None));
-        self.log().partitions[partition as usize].records.extend(timed);
-    }
-
-    /// Appends records with their event times.
-    pub fn append_timed(&self, partition: u32, records: impl IntoIterator<Item = (T, EventTime)>) {
-        let timed = records.into_iter().map(|(r, t)| (r, Some(t)));
-        self.log().partitions[partition as usize].records.extend(timed);
+        self.log().partitions[partition as usize].records.extend(records);
     }
 
     /// Nothing follows in this partition.
@@ -239,11 +232,11 @@ impl<T: Record> SplitReader<T, FeedSplit> for FeedReader<T> {
         let log = self.feed.log();
         for split in &mut self.splits {
             let partition = &log.partitions[split.partition as usize];
-            while let Some((record, time)) = partition.records.get(split.next as usize) {
+            while let Some(record) = partition.records.get(split.next as usize) {
                 if out.room() == 0 || (cx.urgent)() {
                     return Ok(Poll::More);
                 }
-                out.push(record.clone(), *time);
+                out.push(record.clone(), None);
                 split.next += 1;
             }
         }

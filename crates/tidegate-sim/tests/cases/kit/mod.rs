@@ -3,11 +3,13 @@
 //!
 //! Owns nothing of the engine: everything here goes through the simulator's public face and the DataStream API.
 
+mod bench;
 mod feed;
 mod sinks;
 mod sums;
 mod world;
 
+pub use bench::Bench;
 pub use feed::Feed;
 pub use sinks::{CaseSink, Commits};
 pub use sums::{Probe, Sum, ids_and_sums, is_owner, sums};

@@ -10,7 +10,7 @@ use tidegate_protocol::coordinator::{
     SubtaskCheckpoint,
 };
 use tidegate_runtime::graph::JobGraph as Graph;
-use tidegate_runtime::master::RestoreChoice;
+use tidegate_runtime::master::{Executor, RestoreChoice};
 use tidegate_runtime::task::{Task, TaskStatus};
 use tidegate_sim::checks;
 use tidegate_sim::clock::SimClock;
@@ -23,6 +23,7 @@ use tidegate_sim::seed::Seed;
 use tidegate_sim::sim::{Sim, Turn};
 use tidegate_sim::trace::{Trace, Violations};
 use tidegate_storage::Nonce;
+use tidegate_types::snapshot::SectionKind;
 use tidegate_types::{CheckpointId, JobId, SavepointFormat, SubtaskId, SubtaskIndex};
 
 /// Turns within which anything that a case waits for must have happened.
@@ -372,12 +373,37 @@ impl World {
     pub fn complete_in_store(&self) -> Vec<CheckpointId> {
         let job = self.job.as_ref().expect("a job was started");
         let store = checks::store::job_store(self.sim.shared().store.clone(), job);
-        let listed = tidegate_runtime::master::Executor::Inline.block_on(store.checkpoints());
+        let listed = Executor::Inline.block_on(store.checkpoints());
         let complete = |c: &tidegate_storage::CheckpointSummary| {
             matches!(c.state, tidegate_storage::DecisionSummary::Complete { .. })
         };
         let listed = listed.expect("the store can be read");
         listed.iter().filter(|c| complete(c)).map(|c| c.id).collect()
+    }
+
+    /// The named snapshot sources' bytes of an operator in a checkpoint: of finished subtasks, or of running ones.
+    pub fn named(&self, id: CheckpointId, uid: &str, finished: bool) -> Vec<(String, Vec<u8>)> {
+        let job = self.job.as_ref().expect("a job was started");
+        let store = checks::store::job_store(self.sim.shared().store.clone(), job);
+        Executor::Inline.block_on(async {
+            let object = store.read_decision(id).await.expect("the store can be read");
+            let snapshot = store
+                .snapshot(object.expect("it is decided"))
+                .expect("it is complete");
+            let reader = snapshot.reader();
+            let mut found = Vec::new();
+            let subtasks = snapshot.metadata().subtasks.iter();
+            for section in subtasks
+                .filter(|s| s.finished == finished)
+                .flat_map(|s| &s.sections)
+            {
+                if section.head.uid.as_str() == uid && section.head.kind == SectionKind::Named {
+                    let bytes = reader.read_section(section).await.expect("it is readable");
+                    found.push((section.head.name.clone(), bytes.to_vec()));
+                }
+            }
+            found
+        })
     }
 
     /// The process dies.

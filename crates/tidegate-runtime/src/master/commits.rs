@@ -2,7 +2,7 @@
 //!
 //! Owns: which committables belong to which sink. Does not own: when (the master), what committing means (the sink).
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
@@ -19,14 +19,14 @@ use super::io::Executor;
 /// Which sink failed, and why.
 type SinkFailure = (OperatorUid, BoxError);
 
-type BySink = HashMap<OperatorUid, Vec<Bytes>>;
+type BySink = BTreeMap<OperatorUid, Vec<Bytes>>;
 
 /// The committers of all sinks of a job.
 pub(super) struct Commits {
     graph: Arc<JobGraph>,
     dir: StoreDir,
     executor: Executor,
-    committers: Mutex<HashMap<OperatorUid, Box<dyn AnyCommitter>>>,
+    committers: Mutex<BTreeMap<OperatorUid, Box<dyn AnyCommitter>>>,
 }
 
 impl Commits {
@@ -66,7 +66,7 @@ impl Commits {
         let mut committers = self.committers.lock().unwrap_or_else(PoisonError::into_inner);
         committers.clear();
         let mut listed = match snapshot {
-            None => HashMap::new(),
+            None => BTreeMap::new(),
             Some(snapshot) => {
                 let committables = snapshot.metadata().sections();
                 let committables = committables.filter(|s| s.head.kind == SectionKind::Committables);

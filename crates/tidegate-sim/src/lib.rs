@@ -14,6 +14,7 @@ mod brief;
 pub mod checks;
 pub mod clock;
 pub mod command;
+mod disk;
 pub mod driven;
 mod env;
 pub mod faults;

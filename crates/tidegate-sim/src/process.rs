@@ -20,14 +20,14 @@ use tidegate_runtime::master::{
     Executor, JobMaster, JobState, MasterEvent, MasterParts, RestoreChoice, Running, StoreWorker,
     StoreWorkerParts, coordinator_settings, restart_strategy,
 };
-use tidegate_storage::fault::{Fault, FaultStore, Op, OpKind};
+use tidegate_storage::fault::FaultStore;
 use tidegate_storage::{CheckpointStore, Nonces};
 use tidegate_types::options::{CheckpointRetention, Settings};
-use tidegate_types::{JobId, LeaderEpoch, Nanos, SubtaskId};
+use tidegate_types::{LeaderEpoch, Nanos, SubtaskId};
 
 use crate::brief::{brief, brief_from, brief_reply, brief_request};
-use crate::checks;
 use crate::clock::SimClock;
+use crate::disk::plan;
 use crate::driven::{Driven, Phase};
 use crate::env::SimEnv;
 use crate::faults::{Fate, Faults};
@@ -474,21 +474,6 @@ pub(crate) fn leader(
         executor: Executor::Inline,
     });
     (master, worker)
-}
-
-fn plan(shared: Shared, name: u32, job: JobId) -> impl FnMut(&Op) -> Fault + Send + 'static {
-    move |op| {
-        let fault = shared.faults.store(op);
-        if op.kind.is_write() || fault != Fault::None {
-            shared.note(&format!("p{name} store {:?} {} {fault:?}", op.kind, op.path));
-        }
-        if op.kind == OpKind::Delete
-            && let Some(problem) = checks::deleted::needed(&shared.store, &job, &op.path)
-        {
-            shared.violations.note(problem);
-        }
-        fault
-    }
 }
 
 /// Lanes of messages to tasks.

@@ -22,7 +22,11 @@ pub fn keeps(salt: u64, keep: u64, item: &Item) -> bool {
 /// What a `flat_map` makes of it.
 pub fn spread(salt: u64, most: u64, item: &Item) -> impl Iterator<Item = Item> + Send + use<> {
     let drawn = mix(item.tag, salt);
-    let count = if drawn % 97 == 0 { MANY } else { drawn % (most + 1) };
+    let count = if drawn.is_multiple_of(97) {
+        MANY
+    } else {
+        drawn % (most + 1)
+    };
     let (n, at) = (item.n, item.at);
     (0..count).map(move |i| Item {
         tag: mix(drawn, i),
@@ -33,12 +37,12 @@ pub fn spread(salt: u64, most: u64, item: &Item) -> impl Iterator<Item = Item> +
 
 /// Whether user code refuses it.
 pub fn diverts(salt: u64, item: &Item) -> bool {
-    mix(item.tag, salt) % 4 == 0
+    mix(item.tag, salt).is_multiple_of(4)
 }
 
 /// Whether a keyed operator puts it aside.
 pub fn goes_aside(salt: u64, item: &Item) -> bool {
-    mix(item.tag, salt + 1) % 3 == 0
+    mix(item.tag, salt + 1).is_multiple_of(3)
 }
 
 /// What two records with equal keys make.

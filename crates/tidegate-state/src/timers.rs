@@ -117,15 +117,16 @@ impl<K: Key> Timers<K> {
         }
     }
 
-    /// Fetches what the next timers to fire will touch; as many as are due at or before `up_to`, at most 16.
-    pub fn prefetch_due(&self, up_to: i64) {
-        let mut hashes = [0; 16];
-        let mut count = 0;
-        for (slot, (_, hash)) in hashes.iter_mut().zip(self.due.range(..=(up_to, u64::MAX))) {
-            *slot = *hash;
-            count += 1;
-        }
-        self.state.core_ref().prefetch(&hashes[..count]);
+    /// Fills `hashes` with those of the next timers to fire, in their order, as far as they are due at or before
+    /// `up_to`; says how many. For [`StateSet::prefetch`](crate::StateSet::prefetch): a firing touches other states
+    /// of its key too.
+    pub fn due_hashes(&self, up_to: i64, hashes: &mut [u64]) -> usize {
+        let due = self.due.range(..=(up_to, u64::MAX));
+        hashes
+            .iter_mut()
+            .zip(due)
+            .map(|(slot, (_, hash))| *slot = *hash)
+            .count()
     }
 
     /// How many there are.

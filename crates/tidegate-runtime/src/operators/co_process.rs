@@ -168,8 +168,8 @@ macro_rules! consume {
             if $out.is_full() {
                 return Ok(Flow::Full);
             }
-            if ahead.is_empty() {
-                let hashes = ahead.look(&**$select, $input, &core.uid)?;
+            ahead.look(&**$select, $input, &core.uid)?;
+            if let Some(hashes) = ahead.next_window() {
                 core.prefetch(function, hashes);
             }
             let (Some((key, hash)), Some((record, time))) = (ahead.next(), $input.next()) else {

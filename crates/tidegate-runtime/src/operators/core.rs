@@ -16,6 +16,7 @@ use tidegate_types::{CheckpointId, EventTime, OperatorUid};
 use crate::chain::{CutParts, Flow, OpenContext, OutBatch, Outcome, Pass, Progress, SnapshotPart};
 use crate::error::{BoxError, OpError};
 
+use super::keyed::WINDOW;
 use super::named::SnapshotSources;
 use super::process::{
     FunctionContext, InitializeContext, ProcessContext, SnapshotContext, Timer, TimerKind, TimerPair,
@@ -212,11 +213,9 @@ impl<K: Key> Core<K> {
         out: &mut OutBatch<O>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
+        let mut fired = 0usize;
         loop {
-            let timers = match kind {
-                TimerKind::EventTime => &mut self.timers.event,
-                TimerKind::ProcessingTime => &mut self.timers.processing,
-            };
+            let timers = self.timers.of(kind);
             if timers.next_due().is_none_or(|t| t > up_to) {
                 return Ok(Flow::Done);
             }
@@ -226,10 +225,31 @@ impl<K: Key> Core<K> {
             if out.is_full() {
                 return Ok(Flow::Full);
             }
+            if fired.is_multiple_of(WINDOW) {
+                self.prefetch_due(function, kind, up_to, fired);
+            }
+            let timers = self.timers.of(kind);
             let Some(due) = timers.pop_due(up_to) else {
                 return Ok(Flow::Done);
             };
             self.fire_one(function, &due, kind, out, pass)?;
+            fired += 1;
+        }
+    }
+
+    /// Fetches the state of the next timers' keys, a window ahead of the one at hand.
+    fn prefetch_due<O, F: Callbacks<K, O>>(
+        &mut self,
+        function: &mut F,
+        kind: TimerKind,
+        up_to: EventTime,
+        fired: usize,
+    ) {
+        let mut hashes = [0; 2 * WINDOW];
+        let due = self.timers.of(kind).due_hashes(up_to, &mut hashes);
+        let already = if fired == 0 { 0 } else { WINDOW.min(due) };
+        if let Some(set) = &self.set {
+            set.prefetch(&hashes[already..due], declare(function, &mut self.timers));
         }
     }
 

@@ -19,13 +19,19 @@ use super::process::{
     FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SnapshotContext, Timer, TimerKind,
 };
 
-/// Records whose keys are taken and whose state is fetched at once, ahead of their turn.
-pub(super) const AHEAD: usize = 32;
+/// Records whose keys and hashes are taken at once.
+const LOOK: usize = 64;
+
+/// Records whose state is fetched while as many before them are worked on. A processor has some twenty misses under
+/// way; what is asked for beyond that is waited for.
+pub(super) const WINDOW: usize = 8;
 
 /// The keys and hashes of the next records of a cursor.
 pub(super) struct Ahead<K> {
     keys: VecDeque<K>,
     hashes: Vec<u64>,
+    /// State of so many of them has been asked for.
+    fetched: usize,
 }
 
 impl<K: Key> Ahead<K> {
@@ -33,6 +39,7 @@ impl<K: Key> Ahead<K> {
         Self {
             keys: VecDeque::new(),
             hashes: Vec::new(),
+            fetched: 0,
         }
     }
 
@@ -41,18 +48,28 @@ impl<K: Key> Ahead<K> {
         self.keys.clear();
     }
 
-    pub(super) fn is_empty(&self) -> bool {
-        self.keys.is_empty()
-    }
-
-    /// Takes the keys of the next records; says their hashes.
+    /// Takes the keys of the next records, if there are none.
+    #[inline]
     pub(super) fn look<I>(
         &mut self,
         select: &dyn KeySelector<I, K>,
         input: &Cursor<I>,
         uid: &OperatorUid,
-    ) -> Result<&[u64], OpError> {
-        let run = &input.values()[..input.len().min(AHEAD)];
+    ) -> Result<(), OpError> {
+        if self.keys.is_empty() {
+            self.take(select, input, uid)?;
+        }
+        Ok(())
+    }
+
+    fn take<I>(
+        &mut self,
+        select: &dyn KeySelector<I, K>,
+        input: &Cursor<I>,
+        uid: &OperatorUid,
+    ) -> Result<(), OpError> {
+        let run = &input.values()[..input.len().min(LOOK)];
+        self.fetched = 0;
         self.keys.clear();
         select.select(run, &mut self.keys);
         self.hashes.clear();
@@ -62,7 +79,19 @@ impl<K: Key> Ahead<K> {
                 .hash(run, &mut self.hashes)
                 .map_err(|e| OpError::fatal(uid, "key", e))?,
         }
-        Ok(&self.hashes)
+        Ok(())
+    }
+
+    /// The hashes whose state is to be fetched before the next record is worked on: a window ahead of it.
+    #[inline]
+    pub(super) fn next_window(&mut self) -> Option<&[u64]> {
+        let at = self.hashes.len() - self.keys.len();
+        if !at.is_multiple_of(WINDOW) || self.fetched == self.hashes.len() {
+            return None;
+        }
+        let from = self.fetched;
+        self.fetched = (at + 2 * WINDOW).min(self.hashes.len());
+        Some(&self.hashes[from..self.fetched])
     }
 
     #[inline]
@@ -161,8 +190,8 @@ where
             if out.is_full() {
                 return Ok(Flow::Full);
             }
-            if ahead.is_empty() {
-                let hashes = ahead.look(&**select, input, &core.uid)?;
+            ahead.look(&**select, input, &core.uid)?;
+            if let Some(hashes) = ahead.next_window() {
                 core.prefetch(function, hashes);
             }
             let (Some((key, hash)), Some((record, time))) = (ahead.next(), input.next()) else {

@@ -200,6 +200,16 @@ pub(crate) struct TimerPair<K: Key> {
     pub(crate) processing: Timers<K>,
 }
 
+impl<K: Key> TimerPair<K> {
+    /// The timers of one clock.
+    pub(crate) fn of(&mut self, kind: TimerKind) -> &mut Timers<K> {
+        match kind {
+            TimerKind::EventTime => &mut self.event,
+            TimerKind::ProcessingTime => &mut self.processing,
+        }
+    }
+}
+
 impl<K: Key> Default for TimerPair<K> {
     fn default() -> Self {
         Self {

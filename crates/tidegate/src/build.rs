@@ -295,6 +295,10 @@ fn operator(
 ) -> OperatorNode {
     let mut notes = node.notes.clone();
     notes.extend(node.ops.warning());
+    for (index, side) in node.sides.iter().enumerate() {
+        let warning = side.as_ref().and_then(|ops| ops.warning());
+        notes.extend(warning.map(|w| format!("side output {index}: {w}")));
+    }
     let sides = node.sides.iter();
     OperatorNode {
         make: (node.make)(&uid),

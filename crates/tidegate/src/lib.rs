@@ -50,6 +50,11 @@
 //! [`JobHandle`]). Does not own: running (`tidegate-runtime`), state (`tidegate-state`), connectors
 //! (`tidegate-files`). Read `docs/snapshots.md` for how a snapshot goes through all of these.
 
+/// The README's program compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 mod build;
 mod collect;
 mod connected;
@@ -75,4 +80,5 @@ pub use tidegate_protocol::coordinator::RequestFailure;
 pub use tidegate_files as files;
 pub use tidegate_runtime as runtime;
 pub use tidegate_state as state;
+pub use tidegate_storage as storage;
 pub use tidegate_types as types;

@@ -16,4 +16,5 @@ pub use tidegate_state::{
     AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState, ReducingState,
     States, Ttl, ValueState,
 };
+pub use tidegate_types::SavepointFormat;
 pub use tidegate_types::options::Configuration;

@@ -8,7 +8,8 @@ use std::path::Path;
 
 use tidegate::types::options::{Configuration, Settings, keys};
 
-/// Option, a value other than its default, the file or directory that uses the setting, and the words with which it does.
+/// Option, a value other than its default, the file or directory that uses the setting, and the words with which it
+/// does.
 const READERS: &[(&str, &str, &str, &str)] = &[
     (
         "pipeline.name",

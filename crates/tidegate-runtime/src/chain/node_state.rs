@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_types::codec::{Record, TypeFormat, UnreadableError, canonical};
 use tidegate_types::key_group::{HashRange, hash_range};
 use tidegate_types::snapshot::{ChannelAddress, Encoding, SectionBytes, SectionHead, SectionKind};
-use tidegate_types::time::MIN_WATERMARK;
+use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
 use tidegate_types::{Batch, EventTime, InputIndex, OperatorUid, SubtaskIndex};
 
 use crate::error::OpError;
@@ -168,7 +168,9 @@ impl<T: Record> RestoredInput<T> {
         })
     }
 
-    /// Starts the live channels where the old ones that they continue will end.
+    /// Starts the live channels where the old ones that they continue will end. A channel that had come to its end
+    /// says nothing of those that follow: if others of its operator hadn't, that operator goes on, and what takes the
+    /// place of the one that ended may get records again.
     pub fn start(&self, valve: &mut Valve, live: &[ChannelOrigin]) -> Merged {
         valve.restore_merged(self.watermark);
         for (channel, origin) in live.iter().enumerate() {
@@ -189,6 +191,7 @@ impl<T: Record> RestoredInput<T> {
             let least = of_input()
                 .filter(|(a, _)| a.generation == newest && (!same || a.producer == origin.producer))
                 .map(|(_, w)| *w)
+                .filter(|w| *w != MAX_WATERMARK)
                 .min();
             if let Some(w) = least {
                 valve.restore_channel(channel, w);

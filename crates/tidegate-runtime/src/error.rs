@@ -7,6 +7,31 @@ use tidegate_types::OperatorUid;
 /// What user code may fail with.
 pub type BoxError = Box<dyn std::error::Error + Send + Sync>;
 
+/// An error that a restart doesn't heal: a record that will be as bad again, a changed input. User code and connectors
+/// that return one end the job at once, whatever the restart strategy says (Flink: `SuppressRestartsException`).
+#[derive(Debug, thiserror::Error)]
+#[error(transparent)]
+pub struct Permanent(pub BoxError);
+
+impl Permanent {
+    /// Marks an error.
+    pub fn new(error: impl Into<BoxError>) -> BoxError {
+        Box::new(Self(error.into()))
+    }
+}
+
+/// Whether an error, or what caused it, is [`Permanent`].
+pub fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.is::<Permanent>() {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
 /// An error of one operator, with its place.
 #[derive(Debug, thiserror::Error)]
 #[error("operator `{uid}`{}: {source}", at(place))]
@@ -37,13 +62,14 @@ fn at(place: &str) -> impl fmt::Display + '_ {
 }
 
 impl OpError {
-    /// An error of user code, worth a restart.
+    /// An error of user code, worth a restart unless it is [`Permanent`].
     pub fn user(uid: &OperatorUid, source: impl Into<BoxError>) -> Self {
+        let source = source.into();
         Self {
             uid: uid.clone(),
             place: String::new(),
-            retryable: true,
-            source: source.into(),
+            retryable: !is_permanent(&*source),
+            source,
         }
     }
 
@@ -71,4 +97,24 @@ pub fn chain_of(error: &(dyn std::error::Error + 'static)) -> String {
         next = cause.source();
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("outer")]
+    struct Outer(#[source] BoxError);
+
+    #[test]
+    fn what_is_permanent_stays_so_under_other_errors_and_says_the_same() {
+        let uid = OperatorUid::new("map");
+        let plain = OpError::user(&uid, "bad record");
+        let marked = OpError::user(&uid, Permanent::new("bad record"));
+        assert_eq!(chain_of(&plain), chain_of(&marked));
+        assert!(plain.retryable && !marked.retryable);
+        let wrapped: BoxError = Box::new(Outer(Permanent::new("bad record")));
+        assert!(!OpError::user(&uid, wrapped).retryable);
+    }
 }

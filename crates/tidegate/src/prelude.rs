@@ -4,7 +4,7 @@ pub use crate::{
     BuildErrors, Collected, ConnectedKeyedStreams, ConnectedStreams, Drain, Environment, JobGraph, JobHandle,
     KeyedStream, StartOptions, Stream,
 };
-pub use tidegate_runtime::error::BoxError;
+pub use tidegate_runtime::error::{BoxError, Permanent};
 pub use tidegate_runtime::master::{JobError, JobOutcome, JobState};
 pub use tidegate_runtime::operators::{
     CoProcessFunction, OnError, ProcessContext, ProcessFunction, SideTag, Timer, TimerKind, WatermarkStrategy,

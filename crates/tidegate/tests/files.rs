@@ -123,6 +123,33 @@ fn bad_records_are_skipped_and_counted_or_end_the_job() {
 }
 
 #[test]
+fn a_bad_record_costs_no_restart() {
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("rows.csv");
+    std::fs::write(&path, "name,n\na,none\n").expect("written");
+    let mut env = Environment::new("bad-for-good");
+    env.configuration()
+        .set_text("restart-strategy.type", "fixed-delay")
+        .set_text("restart-strategy.fixed-delay.attempts", "infinite")
+        .set_text("restart-strategy.fixed-delay.delay", "0 ms");
+    let _rows = env
+        .source("rows", CsvFiles::<(String, i64)>::new([&path]))
+        .uid("rows")
+        .collect("rows");
+    let job = env
+        .build()
+        .expect("builds")
+        .start(StartOptions::default())
+        .expect("starts");
+    let error = job
+        .wait_blocking()
+        .expect_err("a bad record is an error")
+        .to_string();
+    assert!(error.contains("rows.csv`, line 2"), "{error}");
+    assert_eq!(job.status().restarts, 0);
+}
+
+#[test]
 fn a_second_run_that_knows_nothing_of_the_first_is_refused() {
     let (from, to) = (
         tempfile::tempdir().expect("a directory"),

@@ -9,9 +9,19 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use thiserror::Error;
-use tidegate_runtime::error::BoxError;
+use tidegate_runtime::error::{BoxError, Permanent};
 
 use super::skipped::SkipReason;
+
+impl SourceError {
+    /// As an error of a connector: permanent if reading again would say the same.
+    pub(crate) fn boxed(self) -> BoxError {
+        match self {
+            Self::Unreadable { .. } | Self::Read { .. } => self.into(),
+            _ => Permanent::new(self),
+        }
+    }
+}
 
 /// Why files can't be read.
 #[derive(Debug, Error)]

@@ -155,7 +155,7 @@ impl<F: Format> SplitReader<F::Out, FileSplit> for FileReader<F> {
         // Looked at here, because a changed file found on restoring is an error that no restart heals.
         match open_same(&split) {
             Ok(_) => self.queue.push_back(split),
-            Err(error) => self.on_error(error)?,
+            Err(error) => self.on_error(error).map_err(SourceError::boxed)?,
         }
         Ok(())
     }
@@ -163,14 +163,14 @@ impl<F: Format> SplitReader<F::Out, FileSplit> for FileReader<F> {
     fn poll(&mut self, out: &mut OutBatch<F::Out>, cx: &mut PollContext<'_>) -> Result<Poll, BoxError> {
         let mut left_bytes = POLL_BYTES;
         loop {
-            if !self.take_up()? {
+            if !self.take_up().map_err(SourceError::boxed)? {
                 return Ok(Poll::SplitsDone);
             }
             match self.read(out, cx, &mut left_bytes) {
                 Ok(Left::Paused) => return Ok(Poll::More),
                 Ok(Left::Done) => self.current = None,
                 Err(error) => {
-                    self.on_error(error)?;
+                    self.on_error(error).map_err(SourceError::boxed)?;
                     self.current = None;
                 }
             }

@@ -161,11 +161,12 @@ impl<F: Format> Source for FileSource<F> {
         &self,
         restored: Option<FileEnumeration>,
     ) -> Result<Box<dyn SplitEnumerator<FileSplit, FileEnumeration>>, BoxError> {
-        self.check()?;
+        self.check().map_err(SourceError::boxed)?;
         let state = match restored {
             Some(state) => state,
             None => {
-                let files = discover(&self.inputs, self.options.on_bad_record, &self.skipped)?;
+                let files = discover(&self.inputs, self.options.on_bad_record, &self.skipped)
+                    .map_err(SourceError::boxed)?;
                 tracing::info!(files = files.len(), "listed the files to read");
                 FileEnumeration::new(files)
             }
@@ -175,7 +176,7 @@ impl<F: Format> Source for FileSource<F> {
     }
 
     fn reader(&self, _: ReaderContext) -> Result<Box<dyn SplitReader<F::Out, FileSplit>>, BoxError> {
-        self.check()?;
+        self.check().map_err(SourceError::boxed)?;
         Ok(Box::new(FileReader::new(
             self.format.clone(),
             self.options,

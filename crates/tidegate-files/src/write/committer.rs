@@ -28,7 +28,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use tidegate_runtime::error::BoxError;
-use tidegate_runtime::operators::{Committer, SinkContext};
+use tidegate_runtime::operators::{Committer, OutputLost, SinkContext};
 
 use super::committable::FileCommittable;
 use super::disk::{Disk, Stat};
@@ -338,13 +338,23 @@ impl Committer<FileCommittable> for FileCommitter {
     fn settle(&mut self, listed: Vec<FileCommittable>) -> Result<(), BoxError> {
         self.open_directory()?;
         self.refuse_earlier_output()?;
-        self.commit_all(&listed, Check::Content)?;
+        self.commit_all(&listed, Check::Content).map_err(lost)?;
         self.discard(&listed)?;
         Ok(())
     }
 
     fn commit(&mut self, committables: Vec<FileCommittable>) -> Result<(), BoxError> {
-        Ok(self.commit_all(&committables, Check::Length)?)
+        self.commit_all(&committables, Check::Length).map_err(lost)
+    }
+}
+
+/// What no attempt heals ends the job; everything else is tried again.
+fn lost(error: SinkError) -> BoxError {
+    match error {
+        SinkError::Lost { .. } | SinkError::Different { .. } | SinkError::Corrupt { .. } => {
+            Box::new(OutputLost(error.into()))
+        }
+        error => error.into(),
     }
 }
 

@@ -28,6 +28,7 @@ fn source_error(uid: &OperatorUid, error: &BoxError) -> JobError {
     JobError::Source {
         uid: uid.to_string(),
         reason: crate::error::chain_of(&**error),
+        permanent: crate::error::is_permanent(&**error),
     }
 }
 

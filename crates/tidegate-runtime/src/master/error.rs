@@ -44,6 +44,8 @@ pub enum JobError {
         uid: String,
         /// Why.
         reason: String,
+        /// Whether another attempt would say the same.
+        permanent: bool,
     },
     /// A task failed and was not, or not again, restarted.
     #[error("{error}{}", after(.restarts))]
@@ -67,6 +69,13 @@ pub enum JobError {
     /// A task could not be made.
     #[error("the job can't be deployed: {0}")]
     Deploy(BoxError),
+}
+
+impl JobError {
+    /// Whether another attempt may fare better.
+    pub(super) fn heals(&self) -> bool {
+        !matches!(self, Self::Source { permanent: true, .. })
+    }
 }
 
 fn after(restarts: &u32) -> String {

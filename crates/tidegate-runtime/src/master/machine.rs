@@ -274,7 +274,7 @@ impl JobMaster {
                 Phase::Running => match self.enumerators.on_request(&uid, subtask) {
                     Ok(Some(answer)) => env.send(self.attempt.epoch, subtask, answer),
                     Ok(None) => self.splits_again = Some(env.now() + SPLITS_AGAIN),
-                    Err(error) => self.fail(env, None, &chain_of(&error), true, error),
+                    Err(error) => self.fail(env, None, &chain_of(&error), error.heals(), error),
                 },
                 Phase::TakingOver => self.enumerators.wait(uid, subtask),
                 _ => {}
@@ -371,7 +371,7 @@ impl JobMaster {
                     env.send(self.attempt.epoch, to, message);
                 }
             }
-            Err(error) => self.fail(env, None, &chain_of(&error), true, error),
+            Err(error) => self.fail(env, None, &chain_of(&error), error.heals(), error),
         }
         if self.enumerators.anybody_waits() {
             self.splits_again = Some(env.now() + SPLITS_AGAIN);
@@ -458,7 +458,7 @@ impl JobMaster {
             }
             CoordinatorAction::FailJob(record) => {
                 let error = JobError::Checkpoints(record);
-                self.fail(env, None, &chain_of(&error), true, error);
+                self.fail(env, None, &chain_of(&error), error.heals(), error);
             }
             CoordinatorAction::StepDown { id } => {
                 self.stop(env, After::End(Box::new(Err(JobError::Deposed(id)))))

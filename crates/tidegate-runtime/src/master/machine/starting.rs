@@ -79,7 +79,7 @@ impl JobMaster {
             (Ok(()), Phase::Settling) => self.start_attempt(env),
             // The tasks that were to be taken over failed meanwhile.
             (_, Phase::Stopping) => {}
-            (Err(error), Phase::TakingOver) => self.fail(env, None, &chain_of(&error), true, error),
+            (Err(error), Phase::TakingOver) => self.fail(env, None, &chain_of(&error), error.heals(), error),
             (Err(error), _) => self.end(env, Err(error)),
             (Ok(()), phase) => debug_assert!(false, "sinks were settled while {phase:?}"),
         }
@@ -207,7 +207,7 @@ impl JobMaster {
         let graph = self.parts.graph.clone();
         match Enumerators::make(&graph, self.snapshot.as_deref(), &self.parts.executor) {
             Ok(enumerators) => self.enumerators = enumerators,
-            Err(error) => return self.fail(env, None, &chain_of(&error), true, error),
+            Err(error) => return self.fail(env, None, &chain_of(&error), error.heals(), error),
         }
         let restore = match &self.snapshot {
             None => None,

@@ -43,7 +43,7 @@ impl JobMaster {
         self.takes_over = false;
         match Enumerators::make(&graph, self.snapshot.as_deref(), &executor) {
             Ok(enumerators) => self.enumerators = enumerators,
-            Err(error) => return self.fail(env, None, &chain_of(&error), true, error),
+            Err(error) => return self.fail(env, None, &chain_of(&error), error.heals(), error),
         }
         if self.cancelled {
             return self.cancel(env);
@@ -69,10 +69,10 @@ impl JobMaster {
             let error = JobError::Takeover(format!(
                 "the newest complete checkpoint is {checkpoint:?}, and the sources' state is that of {known:?}"
             ));
-            return self.fail(env, None, &chain_of(&error), true, error);
+            return self.fail(env, None, &chain_of(&error), error.heals(), error);
         }
         if let Err(error) = self.enumerators.take_over(&held) {
-            return self.fail(env, None, &chain_of(&error), true, error);
+            return self.fail(env, None, &chain_of(&error), error.heals(), error);
         }
         self.phase = Phase::Running;
         events.push_back(CoordinatorEvent::EnumeratorsRestored);

@@ -15,7 +15,7 @@ pub struct Permanent(pub BoxError);
 
 impl Permanent {
     /// Marks an error.
-    pub fn new(error: impl Into<BoxError>) -> BoxError {
+    pub fn boxed(error: impl Into<BoxError>) -> BoxError {
         Box::new(Self(error.into()))
     }
 }
@@ -111,10 +111,10 @@ mod tests {
     fn what_is_permanent_stays_so_under_other_errors_and_says_the_same() {
         let uid = OperatorUid::new("map");
         let plain = OpError::user(&uid, "bad record");
-        let marked = OpError::user(&uid, Permanent::new("bad record"));
+        let marked = OpError::user(&uid, Permanent::boxed("bad record"));
         assert_eq!(chain_of(&plain), chain_of(&marked));
         assert!(plain.retryable && !marked.retryable);
-        let wrapped: BoxError = Box::new(Outer(Permanent::new("bad record")));
+        let wrapped: BoxError = Box::new(Outer(Permanent::boxed("bad record")));
         assert!(!OpError::user(&uid, wrapped).retryable);
     }
 }

@@ -18,7 +18,7 @@ impl SourceError {
     pub(crate) fn boxed(self) -> BoxError {
         match self {
             Self::Unreadable { .. } | Self::Read { .. } => self.into(),
-            _ => Permanent::new(self),
+            _ => Permanent::boxed(self),
         }
     }
 }

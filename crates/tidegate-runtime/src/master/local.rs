@@ -27,7 +27,7 @@ use super::status::{JobState, JobStatus, StatusBoard, VertexInfo};
 
 pub use job::{Ended, RunningJob};
 
-use env::{LocalEnv, lead};
+use env::{LocalEnv, News, lead};
 
 /// What jobs of one process share: clock, pools, ticker. Made by the first job, or given.
 pub struct Engine {
@@ -205,6 +205,7 @@ impl Engine {
             trace,
             held: Some(held),
             ended: None,
+            news: News::default(),
         };
         std::thread::Builder::new()
             .name("tidegate-master".into())

@@ -13,6 +13,10 @@ use crate::error::OpError;
 pub enum BodyTaken {
     /// Nothing, until the task is woken or this time.
     Nothing(Option<Nanos>),
+    /// There may be something, and the outputs have no room for it.
+    Full,
+    /// There may be something, and the pass has to end.
+    Yield,
     /// Something that now stands in the chain: so many records, or an event.
     Element(u64),
     /// A barrier was reached.

@@ -82,8 +82,11 @@ impl<T: Send + 'static> SourceNode<T> {
             Phase::Reading if self.paused => return Ok(BodyTaken::Nothing(None)),
             Phase::Reading | Phase::Stopping(_) => {}
         }
-        if pass.must_yield() || !self.outlet.make_room(pass) {
-            return Ok(BodyTaken::Nothing(None));
+        if pass.must_yield() {
+            return Ok(BodyTaken::Yield);
+        }
+        if !self.outlet.make_room(pass) {
+            return Ok(BodyTaken::Full);
         }
         let Some(reader) = &mut self.reader else {
             return Ok(BodyTaken::Nothing(None));

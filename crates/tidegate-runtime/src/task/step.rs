@@ -304,6 +304,15 @@ impl Task {
                     nothing_until = Some(until.unwrap_or(Nanos::NEVER));
                     break;
                 }
+                // Not the same as nothing: room may be there again before the step ends, and nobody says so.
+                BodyTaken::Full => {
+                    flow = Flow::Full;
+                    break;
+                }
+                BodyTaken::Yield => {
+                    flow = Flow::Yielded;
+                    break;
+                }
                 BodyTaken::Element(records) => {
                     self.records += records;
                     flow = self.body.chain().run(&mut pass)?;
@@ -365,8 +374,7 @@ impl Task {
                 Ok(Step::Busy)
             }
             (_, Some(until)) if self.cuts.is_empty() => {
-                if !self.body.chain_is_empty() || self.body.chain().room() == 0 {
-                    // A source without room looks like one without records.
+                if !self.body.chain_is_empty() {
                     if self.body.chain().wait_for_room() {
                         return Ok(Step::Backpressured(self.next_deadline(Nanos::NEVER)));
                     }

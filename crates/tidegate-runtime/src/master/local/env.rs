@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, PoisonError};
+use std::time::Duration;
 
-use tidegate_protocol::coordinator::RequestId;
+use tidegate_protocol::coordinator::{CheckpointCounts, History, RequestId};
 use tidegate_protocol::message::{FromTask, ToTask};
 use tidegate_storage::JobLock;
 use tidegate_types::options::Settings;
@@ -49,13 +50,31 @@ pub(super) struct LocalEnv {
     pub(super) trace: Option<TraceSink>,
     pub(super) held: Option<JobLock>,
     pub(super) ended: Option<Ended>,
+    pub(super) news: News,
+}
+
+/// How long the progress of a checkpoint may wait before others see it: copying the history costs more the more
+/// subtasks there are, and each of them acknowledges.
+const PROGRESS_EVERY: Duration = Duration::from_millis(50);
+
+/// What others don't see yet.
+#[derive(Default)]
+pub(super) struct News {
+    counts: CheckpointCounts,
+    restarts: u32,
+    published_at: Nanos,
+    /// Something may have changed since.
+    pending: bool,
+    /// They go out once the status shows what they are about.
+    answers: Vec<(RequestId, Answer)>,
 }
 
 /// The master's thread.
 pub(super) fn lead(mut master: JobMaster, mut env: LocalEnv, inbox: &Receiver<MasterEvent>) {
     master.on_event(&mut env, MasterEvent::Start);
     while !master.has_ended() {
-        let due = [master.next_timeout(), env.abandon_at]
+        let progress = env.news.pending.then(|| env.news.published_at + PROGRESS_EVERY);
+        let due = [master.next_timeout(), env.abandon_at, progress]
             .into_iter()
             .flatten()
             .min();
@@ -72,15 +91,14 @@ pub(super) fn lead(mut master: JobMaster, mut env: LocalEnv, inbox: &Receiver<Ma
                 {
                     task.alive = false;
                 }
-                let news = matters(&event);
+                env.news.pending |= matters(&event);
                 master.on_event(&mut env, event);
-                if news {
-                    env.publish(&master);
-                }
+                env.publish_if_due(&master);
             }
             Err(RecvTimeoutError::Timeout) => {
+                env.news.pending = true;
                 master.on_event(&mut env, MasterEvent::Timeout);
-                env.publish(&master);
+                env.publish_if_due(&master);
             }
             Err(RecvTimeoutError::Disconnected) => unreachable!("the environment holds a sender"),
         }
@@ -102,15 +120,35 @@ fn matters(event: &MasterEvent) -> bool {
 }
 
 impl LocalEnv {
-    fn publish(&self, master: &JobMaster) {
+    /// Decisions, restarts and whatever is being answered show at once, progress after a while.
+    fn publish_if_due(&mut self, master: &JobMaster) {
+        let counts = master.history().map(History::counts).unwrap_or_default();
+        let decided = counts != self.news.counts || master.restarts() != self.news.restarts;
+        let waited = self.news.pending && self.now() >= self.news.published_at + PROGRESS_EVERY;
+        if decided || waited || !self.news.answers.is_empty() {
+            self.publish(master);
+        }
+    }
+
+    fn publish(&mut self, master: &JobMaster) {
         let restarts = master.restarts();
         let history = master.history().cloned();
+        self.news.counts = history.as_ref().map(History::counts).unwrap_or_default();
+        self.news.restarts = restarts;
+        self.news.published_at = self.now();
+        self.news.pending = false;
         self.board.update(|status| {
             status.restarts = restarts;
             if let Some(history) = history {
                 status.history = history;
             }
         });
+        for (request, answer) in std::mem::take(&mut self.news.answers) {
+            let mut waiting = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            if let Some(waiting) = waiting.remove(&request) {
+                let _heard = waiting.send(answer);
+            }
+        }
     }
 
     /// Tasks whose user code didn't come back in time: their gates, writes and messages count no more.
@@ -268,14 +306,7 @@ impl MasterEnv for LocalEnv {
     }
 
     fn answer(&mut self, request: RequestId, result: Answer) {
-        let waiting = self
-            .answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .remove(&request);
-        if let Some(waiting) = waiting {
-            let _heard = waiting.send(result);
-        }
+        self.news.answers.push((request, result));
     }
 
     fn report(&mut self, report: Report) {

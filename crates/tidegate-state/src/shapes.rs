@@ -39,7 +39,8 @@ pub(crate) fn check_shapes(
     if !native {
         // Which of the types it is isn't known here, and keys are rarely what has no shape.
         let part = parts.last().copied().unwrap_or(TypePart::Value);
-        let difference = "it was stored natively, and a type of this state has no native form any more".into();
+        let difference =
+            "it was stored natively, and a type of this state has no native form any more".into();
         return Err(changed(part, difference));
     }
     if head.shapes.len() != now.len() {

@@ -90,8 +90,8 @@ pub trait SinkWriter<T, C>: Send {
 /// Prepared output can't be committed any more, whoever tries: a transaction expired, a file is gone. A commit that
 /// fails with this ends the job with one error; after any other it is tried again.
 #[derive(Debug, thiserror::Error)]
-#[error("prepared output is lost: {0}")]
-pub struct OutputLost(#[source] pub BoxError);
+#[error(transparent)]
+pub struct OutputLost(pub BoxError);
 
 /// Makes prepared output visible. Lives beside the coordinator, once per sink.
 pub trait Committer<C>: Send {

@@ -1,5 +1,5 @@
-//! `docs/sources.md` maps the documents behind the project to code, tests and commands, `docs/cases.md` the faults of other
-//! engines to tests; what they name must exist.
+//! `docs/sources.md` maps the documents behind the project to code, tests and commands, `docs/cases.md` the faults of
+//! other engines to tests; what they name must exist.
 //!
 //! What stands between backticks there is judged by its form: a command by its first word, a path by its slash, a
 //! test or item by `::` or by being three or more words joined by `_`. Anything else (types, options, Flink's

@@ -140,8 +140,8 @@ impl SnapshotSources {
         self.fence.clone()
     }
 
-    /// Keeps what a snapshot holds for sources that register later. Every new subtask gets what all old ones had; `keeps`
-    /// says of which of them this one is the successor, that stores it again while nobody has registered.
+    /// Keeps what a snapshot holds for sources that register later. Every new subtask gets what all old ones had;
+    /// `keeps` says of which of them this one is the successor, that stores it again while nobody has registered.
     pub(crate) fn restore(
         &self,
         sections: impl Iterator<Item = (String, SubtaskIndex, Bytes)>,

@@ -1,7 +1,7 @@
 //! Checker: no file is deleted that a checkpoint needs which can still be restored.
 //!
-//! Looks past all faults before a deletion takes effect. What can be restored is the newest complete checkpoint and what
-//! its decision names as retained; the decision objects of these count as needed too.
+//! Looks past all faults before a deletion takes effect. What can be restored is the newest complete checkpoint and
+//! what its decision names as retained; the decision objects of these count as needed too.
 
 use std::sync::Arc;
 

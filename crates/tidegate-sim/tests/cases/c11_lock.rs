@@ -96,7 +96,7 @@ fn no_snapshot_holds_half_a_pair() {
         // The task only tries; until it succeeds it goes on taking records.
         while !reader.hold_for_cut() {
             poll(&mut *reader, 16, &mut taken);
-            std::thread::yield_now();
+            std::hint::spin_loop();
         }
         let splits = reader.snapshot(CheckpointId(id)).expect("cuts");
         reader.release_after_cut();
@@ -179,7 +179,7 @@ fn a_producer_that_fills_its_output_under_the_lock_puts_the_snapshot_off_and_not
     while !reader.hold_for_cut() {
         refused += 1;
         poll(&mut *reader, 32, &mut taken);
-        std::thread::yield_now();
+        std::hint::spin_loop();
     }
     assert!(refused > 0, "the snapshot was put off");
     let splits = reader.snapshot(CheckpointId(1)).expect("cuts");
@@ -215,8 +215,8 @@ fn in_order(records: u64, interval: Option<&str>) -> Vec<u64> {
         .uid("push")
         .rebalance()
         .for_each("slow", move |n: u64| {
-            // As slow as a hand-over to another thread.
-            std::thread::yield_now();
+            // Slower than its source.
+            (0..200).for_each(|_| std::hint::spin_loop());
             into.lock().unwrap_or_else(PoisonError::into_inner).push(n);
         })
         .uid("slow");

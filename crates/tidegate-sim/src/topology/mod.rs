@@ -1,6 +1,6 @@
 //! Random jobs: drawn from a seed as data, built into graphs, computed by an oracle.
 //!
-//! Owns: what a job may be made of ([`plan`], [`draw`]), its user code ([`keyed`], [`stateless`]), and what must come
+//! Owns: what a job may be made of ([`plan`], [`draw`]), its user code (`keyed`, `stateless`), and what must come
 //! of it ([`oracle`]). Does not own: when anything happens, or what goes wrong meanwhile.
 
 mod build;

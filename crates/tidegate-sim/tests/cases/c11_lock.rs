@@ -192,7 +192,7 @@ fn a_producer_that_fills_its_output_under_the_lock_puts_the_snapshot_off_and_not
 
 /// A job on threads over `records` pushed records, in order, through a sink that lets them through one by one.
 fn in_order(records: u64, interval: Option<&str>) -> Vec<u64> {
-    let mut env = Environment::new("order");
+    let mut env = Environment::new(format!("order-{records}"));
     if let Some(interval) = interval {
         env.configuration()
             .set_text("execution.checkpointing.interval", interval);

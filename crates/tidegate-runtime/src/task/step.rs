@@ -122,6 +122,8 @@ pub struct Task {
     events: Vec<BarrierEvent>,
     held_mail: VecDeque<Mail>,
     paused: Option<CheckpointId>,
+    /// Up to here no checkpoint makes it pause any more.
+    let_go: CheckpointId,
     /// Records taken from the inputs, for what was processed while aligning.
     pub(super) records: u64,
     pub(super) last_cut: CheckpointId,
@@ -158,6 +160,7 @@ impl Task {
             events: Vec::new(),
             held_mail: VecDeque::new(),
             paused: None,
+            let_go: CheckpointId(0),
             records: 0,
             last_cut: CheckpointId(0),
             newest_seen: CheckpointId(0),

@@ -31,9 +31,24 @@ impl Task {
 
     /// Pauses at a cut: for a quiesced snapshot, or because the job is being stopped with it.
     pub(in crate::task) fn pause(&mut self, id: CheckpointId) {
+        if id <= self.let_go {
+            return;
+        }
         self.paused = Some(id);
         if let Some(source) = self.body.source() {
             source.pause();
+        }
+    }
+
+    /// Goes on after a pause for this checkpoint, or for an earlier one. The word may come before the cut: the trigger
+    /// may stand behind other mail, and what says that it counts no more may be lost.
+    pub(super) fn let_go(&mut self, id: CheckpointId) {
+        self.let_go = self.let_go.max(id);
+        if self.paused.is_some_and(|paused| paused <= id) {
+            self.paused = None;
+            if let Some(source) = self.body.source() {
+                source.resume();
+            }
         }
     }
 

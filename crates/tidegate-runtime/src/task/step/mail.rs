@@ -96,12 +96,7 @@ impl Task {
                 Ok(())
             }
             ToTask::Resume { id } => {
-                if self.paused.is_some_and(|p| p <= id) {
-                    self.paused = None;
-                    if let Some(source) = self.body.source() {
-                        source.resume();
-                    }
-                }
+                self.let_go(id);
                 Ok(())
             }
             ToTask::Reoffer => self.on_reoffer(now, epoch),

@@ -1,9 +1,9 @@
 //! What happens to the operations of one process's store.
 
 use tidegate_storage::fault::{Fault, Op, OpKind};
+use tidegate_storage::layout::METADATA;
 use tidegate_types::JobId;
 
-use crate::checks;
 use crate::process::Shared;
 
 /// Draws each operation's fate, notes what changes the store, and judges deletions.
@@ -14,9 +14,12 @@ pub(crate) fn plan(shared: Shared, name: u32, job: JobId) -> impl FnMut(&Op) -> 
             shared.note(&format!("p{name} store {:?} {} {fault:?}", op.kind, op.path));
         }
         if op.kind == OpKind::Delete
-            && let Some(problem) = checks::deleted::needed(&shared.store, &job, &op.path)
+            && let Some(problem) = shared.deletions.saw(&shared.store, &job, &op.path)
         {
             shared.violations.note(problem);
+        }
+        if op.kind.is_write() && op.path.ends_with(METADATA) {
+            shared.deletions.forget();
         }
         fault
     }

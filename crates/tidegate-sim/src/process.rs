@@ -26,6 +26,7 @@ use tidegate_types::options::{CheckpointRetention, Settings};
 use tidegate_types::{LeaderEpoch, Nanos, SubtaskId};
 
 use crate::brief::{brief, brief_from, brief_reply, brief_request};
+use crate::checks::deleted::DeletionCheck;
 use crate::clock::SimClock;
 use crate::disk::plan;
 use crate::driven::{Driven, Phase};
@@ -60,6 +61,8 @@ pub struct Shared {
     pub violations: Violations,
     /// The objects.
     pub store: Arc<dyn ObjectStore>,
+    /// What may not be deleted.
+    pub deletions: DeletionCheck,
     /// Records that one record or timer of the job may bring out at once, at most; `u64::MAX` if nobody knows.
     pub burst: Arc<AtomicU64>,
     /// What goes wrong on purpose.

@@ -18,6 +18,7 @@ use tidegate_protocol::coordinator::Request;
 use tidegate_runtime::clock::Clock;
 use tidegate_types::{Nanos, SubtaskId};
 
+use crate::checks::deleted::DeletionCheck;
 use crate::clock::SimClock;
 use crate::faults::Faults;
 use crate::process::{Ended, Holds, Job, Offer, Process, Shared};
@@ -115,6 +116,7 @@ impl Sim {
                 trace,
                 violations,
                 store,
+                deletions: DeletionCheck::default(),
                 burst: Arc::new(AtomicU64::new(u64::MAX)),
                 faults,
             },

@@ -1,6 +1,7 @@
 //! Checker: nothing is committed before a checkpoint that lists it is complete and durable.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use object_store::ObjectStore;
 use tidegate_runtime::master::Executor;
@@ -20,11 +21,18 @@ pub fn witness(store: Arc<dyn ObjectStore>, job: &JobId) -> Witness {
     let store = CheckpointStore::over(store, "memory:///witness")
         .job(job)
         .expect("the job's id was accepted");
+    // What was listed once stays listed: each checkpoint is read once or twice and not for every transaction.
+    let seen: Mutex<Listed> = Mutex::default();
     Arc::new(move |uid, txn| {
-        let listed = Executor::Inline
-            .block_on(lists(&store, uid, txn))
+        let mut seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = (uid.to_owned(), txn.clone());
+        if seen.contains(&wanted) {
+            return Ok(());
+        }
+        Executor::Inline
+            .block_on(listed(&store, &mut seen))
             .map_err(|e| format!("a commit can't be judged, the store can't be read: {e}"))?;
-        if listed {
+        if seen.contains(&wanted) {
             Ok(())
         } else {
             Err(format!(
@@ -34,10 +42,12 @@ pub fn witness(store: Arc<dyn ObjectStore>, job: &JobId) -> Witness {
     })
 }
 
-/// Whether a complete checkpoint lists the transaction.
-async fn lists(store: &JobStore, uid: &str, txn: &TxnId) -> Result<bool, Box<dyn std::error::Error>> {
-    let mut checkpoints = store.checkpoints().await?;
-    checkpoints.reverse();
+/// Transactions by sink.
+type Listed = BTreeSet<(String, TxnId)>;
+
+/// Adds what complete checkpoints list.
+async fn listed(store: &JobStore, into: &mut Listed) -> Result<(), Box<dyn std::error::Error>> {
+    let checkpoints = store.checkpoints().await?;
     for checkpoint in checkpoints
         .iter()
         .filter(|c| matches!(c.state, DecisionSummary::Complete { .. }))
@@ -48,19 +58,17 @@ async fn lists(store: &JobStore, uid: &str, txn: &TxnId) -> Result<bool, Box<dyn
         let snapshot = store.snapshot(object)?;
         let reader = snapshot.reader();
         for section in snapshot.metadata().sections() {
-            if section.head.kind != SectionKind::Committables || section.head.uid.as_str() != uid {
+            if section.head.kind != SectionKind::Committables {
                 continue;
             }
             let payload = reader.read_section(section).await?;
             for committable in read_committables(&payload).map_err(|e| e.to_string())? {
-                let listed: TxnId = canonical::decode_from(&mut &committable[..])?;
-                if listed == *txn {
-                    return Ok(true);
-                }
+                let txn: TxnId = canonical::decode_from(&mut &committable[..])?;
+                into.insert((section.head.uid.as_str().to_owned(), txn));
             }
         }
     }
-    Ok(false)
+    Ok(())
 }
 
 #[cfg(test)]

@@ -3,7 +3,8 @@
 //! Looks past all faults before a deletion takes effect. What can be restored is the newest complete checkpoint and
 //! what its decision names as retained; the decision objects of these count as needed too.
 
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use object_store::ObjectStore;
 use tidegate_runtime::master::Executor;
@@ -13,54 +14,68 @@ use tidegate_types::{CheckpointId, JobId};
 
 use super::store::job_store;
 
-/// What is wrong with deleting the object at this path.
-pub fn needed(store: &Arc<dyn ObjectStore>, job: &JobId, path: &str) -> Option<String> {
-    let dir = layout::job_dir_name(job).ok()?;
-    let below = path.strip_prefix(&format!("{dir}/"))?;
-    let jobs = job_store(store.clone(), job);
-    let needed = Executor::Inline.block_on(needs(&jobs, below));
-    match needed {
-        Ok(None) => None,
-        Ok(Some(id)) => Some(format!("`{path}` is deleted and checkpoint {id} needs it")),
-        Err(error) => Some(format!("the deletion of `{path}` can't be judged: {error}")),
+/// What is needed, as far as it was read. Clones share it.
+#[derive(Debug, Clone, Default)]
+pub struct DeletionCheck(Arc<Mutex<Option<Needed>>>);
+
+/// Objects below the job's directory, each with a checkpoint that needs it.
+type Needed = BTreeMap<String, CheckpointId>;
+
+impl DeletionCheck {
+    /// A decision is about to be written or deleted: what is needed must be read anew.
+    pub fn forget(&self) {
+        *self.needed() = None;
+    }
+
+    fn needed(&self) -> MutexGuard<'_, Option<Needed>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The object at this path is about to be deleted: what is wrong with that?
+    pub fn saw(&self, store: &Arc<dyn ObjectStore>, job: &JobId, path: &str) -> Option<String> {
+        let dir = layout::job_dir_name(job).ok()?;
+        let below = path.strip_prefix(&format!("{dir}/"))?;
+        let mut needed = self.needed();
+        if needed.is_none() {
+            match Executor::Inline.block_on(read(&job_store(store.clone(), job))) {
+                Ok(read) => *needed = Some(read),
+                Err(error) => return Some(format!("the deletion of `{path}` can't be judged: {error}")),
+            }
+        }
+        let id = needed.as_ref()?.get(below)?;
+        Some(format!("`{path}` is deleted and checkpoint {id} needs it"))
     }
 }
 
-/// The checkpoint that needs the object at a path below the job's directory.
-async fn needs(jobs: &JobStore, below: &str) -> Result<Option<CheckpointId>, Box<dyn std::error::Error>> {
+/// What the newest complete checkpoint and those that it retains need.
+async fn read(jobs: &JobStore) -> Result<Needed, Box<dyn std::error::Error>> {
     let checkpoints = jobs.checkpoints().await?;
     let complete = checkpoints
         .iter()
         .filter(|c| matches!(c.state, DecisionSummary::Complete { .. }));
+    let mut needed = Needed::new();
     let Some(newest) = complete.map(|c| c.id).max() else {
-        return Ok(None);
-    };
-    let Some(object) = jobs.read_decision(newest).await? else {
-        return Ok(None);
+        return Ok(needed);
     };
     let mut live = vec![newest];
-    live.extend(
-        object
-            .complete()
-            .into_iter()
-            .flat_map(|m| m.retained.iter().copied()),
-    );
-    for id in live {
+    while let Some(id) = live.pop() {
         let Some(object) = jobs.read_decision(id).await? else {
             continue;
         };
         let Some(metadata) = object.complete() else {
             continue;
         };
-        let named = metadata.sections().any(|section| match &section.location {
-            Location::Inline(_) => false,
-            Location::File { path, .. } => below == path,
-        });
-        if named || below == layout::metadata(id) {
-            return Ok(Some(id));
+        if id == newest {
+            live.extend(&metadata.retained);
+        }
+        needed.insert(layout::metadata(id), id);
+        for section in metadata.sections() {
+            if let Location::File { path, .. } = &section.location {
+                needed.insert(path.clone(), id);
+            }
         }
     }
-    Ok(None)
+    Ok(needed)
 }
 
 #[cfg(test)]
@@ -76,10 +91,12 @@ mod tests {
         let job = JobId::from("job");
         let (old, new) = complete(&store, &job);
         let metadata = |id| format!("job/{}", layout::metadata(id));
-        let problem = needed(&store, &job, &metadata(new));
+        let check = DeletionCheck::default();
+        let needed = |path: &str| check.saw(&store, &job, path);
+        let problem = needed(&metadata(new));
         assert!(problem.is_some_and(|p| p.contains("needs it")));
-        assert_eq!(needed(&store, &job, &metadata(old)), None, "not retained");
-        assert_eq!(needed(&store, &job, "job/chk-9/other"), None);
-        assert_eq!(needed(&store, &job, "elsewhere"), None);
+        assert_eq!(needed(&metadata(old)), None, "not retained");
+        assert_eq!(needed("job/chk-9/other"), None);
+        assert_eq!(needed("elsewhere"), None);
     }
 }

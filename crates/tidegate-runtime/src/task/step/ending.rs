@@ -24,9 +24,10 @@ impl Task {
         }
     }
 
-    /// Whether all input has ended; snapshots taken from then on say so.
+    /// Whether all input has ended and the end was passed on; snapshots taken from then on say so. That a cut which was
+    /// due keeps the task from noticing doesn't matter: those behind have got the end before the barrier.
     pub(in crate::task) fn has_ended(&self) -> bool {
-        self.ended.is_some()
+        self.ended.is_some() || (self.body.has_ended() && self.body.ends_for_good())
     }
 
     /// Pauses at a cut: for a quiesced snapshot, or because the job is being stopped with it.

@@ -290,6 +290,7 @@ impl Coordinator {
             CoordinatorEvent::Committed { id } => {
                 self.committing.remove(&id);
             }
+            CoordinatorEvent::Deposed { id } => self.step_down(id),
             CoordinatorEvent::Stop { discard_retained } => self.on_stop(discard_retained),
             CoordinatorEvent::Timeout => {}
         }

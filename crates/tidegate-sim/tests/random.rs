@@ -120,12 +120,16 @@ fn jobs_of_every_mode_and_kind_are_drawn() {
 #[test]
 fn seeds_that_found_something() {
     // 115603: a cut behind the end said that there was none.
+    // 505081: who had been overtaken tried for ever to commit what its successor had deleted.
+    // 9458: with at-least-once, a producer waited for room at a consumer that had finished.
     // 5063: the word to go on came before the cut that it was about.
     // 572, 8362: event time came to its end in an operator some of whose producers went on after a restore.
     // 2021, 2600: a checkpoint behind a suspension took for its end what was only stopped. 211, 1393: a split was
     // assigned, and a later trigger overtook it. 245, 1031: every word of the first checkpoint with its end was lost.
     all_ok(
         Job::default(),
-        vec![211, 245, 572, 1031, 1393, 2021, 2600, 5063, 8362, 115_603],
+        vec![
+            211, 245, 572, 1031, 1393, 2021, 2600, 5063, 8362, 9458, 115_603, 505_081,
+        ],
     );
 }

@@ -100,6 +100,28 @@ impl JobStore {
         }
     }
 
+    /// Whether this leadership still leads, as far as the store shows: `None`, or what another leader has decided at the
+    /// next id. Once that was found, everything through `leadership` fails as fenced. `own` are nonces of claims by the
+    /// same process whose outcome is unknown.
+    ///
+    /// # Errors
+    /// The store's.
+    pub async fn overtaken(
+        &self,
+        leadership: &mut Leadership,
+        own: &[Nonce],
+    ) -> Result<Option<CheckpointId>, StorageError> {
+        let id = leadership.next_id();
+        let Some(found) = self.read_decision(id).await? else {
+            return Ok(None);
+        };
+        if found.same_leader(leadership.epoch, leadership.nonce) || own.contains(&found.header.nonce) {
+            return Ok(None);
+        }
+        leadership.fence.raise(&found);
+        Ok(Some(id))
+    }
+
     /// Gives up all checkpoints of the job (cancelled with deletion): decides the next id as closed, after which
     /// everything complete is garbage and one last [`JobStore::sweep`] deletes it. Nothing can be decided then.
     ///

@@ -355,6 +355,7 @@ impl Coordinator {
             | CoordinatorEvent::SavepointCopyFailed { .. }
             | CoordinatorEvent::DecisionWritten { .. }
             | CoordinatorEvent::Committed { .. }
+            | CoordinatorEvent::Deposed { .. }
             | CoordinatorEvent::Stop { .. }
             | CoordinatorEvent::Timeout => {}
         }

@@ -80,6 +80,11 @@ pub enum CoordinatorEvent {
         /// The checkpoint.
         id: CheckpointId,
     },
+    /// Another leadership was met elsewhere than at a decision, for instance because a file that a commit needs is gone.
+    Deposed {
+        /// What it decided.
+        id: CheckpointId,
+    },
     /// The attempt is over (restart, cancel, end). Pending checkpoints are aborted, nothing starts any more.
     Stop {
         /// Whether retained checkpoints are to be deleted (`cancel` with the default retention).

@@ -91,6 +91,9 @@ impl<T> GateSender<T> {
 
     /// Queues a barrier and announces it. One that may overtake interrupts the consumer.
     pub fn push_barrier(&self, barrier: Barrier, now: Nanos) {
+        if self.gate.revoked.load(Ordering::Relaxed) {
+            return;
+        }
         let overtakes = barrier.mode == SnapshotMode::Unaligned;
         {
             let mut queues = self.gate.lock();
@@ -113,6 +116,9 @@ impl<T> GateSender<T> {
     /// Says that the barrier of `id` will not come. It needs no place in the queue: an abort undoes nothing
     /// that the records before it did.
     pub fn push_cancel(&self, id: CheckpointId) {
+        if self.gate.revoked.load(Ordering::Relaxed) {
+            return;
+        }
         self.gate
             .lock()
             .announced
@@ -130,6 +136,9 @@ impl<T> GateSender<T> {
     }
 
     fn push(&self, element: Element<T>, now: Nanos) {
+        if self.gate.revoked.load(Ordering::Relaxed) {
+            return;
+        }
         let mut queues = self.gate.lock();
         let channel = &mut queues.channels[self.channel];
         let seq = channel.next_seq;

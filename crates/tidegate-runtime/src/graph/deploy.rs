@@ -19,6 +19,7 @@ use crate::signal::TaskSignal;
 use crate::task::{Body, Mailbox, Outbox, SnapshotIo, Task, TaskMetrics, TaskParts, TaskSettings};
 
 use super::build::{Built, MakeContext, Outputs};
+use super::chains::Vertex;
 use super::ops::{AnyDownstream, StreamOps};
 use super::wiring::Wiring;
 use super::{JobGraph, NodeId};
@@ -159,17 +160,19 @@ impl JobGraph {
                     .collect()
             })
             .collect();
-        let wiring = Wiring::new(self, &signals);
+        let finished = |vertex: &Vertex| {
+            let restore = cx.restore.as_ref();
+            restore.is_some_and(|r| vertex.nodes.iter().all(|n| r.is_finished(&self.node(*n).uid)))
+        };
+        let of_node = |node: NodeId| &self.chained.vertices[self.chained.vertex_of[node.0].0 as usize];
+        let wiring = Wiring::new(self, &signals, &|node| finished(of_node(node)));
         let mut deployment = Deployment {
             tasks: Vec::new(),
             finished: Vec::new(),
         };
         for (at, vertex) in self.chained.vertices.iter().enumerate() {
             let id = VertexId(at as u32);
-            let finished = cx
-                .restore
-                .as_ref()
-                .is_some_and(|r| vertex.nodes.iter().all(|n| r.is_finished(&self.node(*n).uid)));
+            let finished = finished(vertex);
             for subtask in 0..vertex.parallelism.0 {
                 let who = SubtaskId::new(id, SubtaskIndex(subtask));
                 let maker = Maker {

@@ -33,6 +33,9 @@ pub trait StreamOps: Send + Sync {
     /// A gate for records of this type.
     fn gate(&self, consumer: Arc<TaskSignal>, channels: Vec<(EdgeKind, Arc<TaskSignal>)>) -> AnyGate;
 
+    /// Lets a gate whose consumer has nothing left to do take everything and keep nothing.
+    fn discard(&self, gate: &AnyGate);
+
     /// The end of a chain at an edge: one channel to each of these gates, at this number in it.
     fn output(
         &self,
@@ -118,6 +121,10 @@ impl<T: Record> StreamOps for TypedOps<T> {
 
     fn gate(&self, consumer: Arc<TaskSignal>, channels: Vec<(EdgeKind, Arc<TaskSignal>)>) -> AnyGate {
         Gate::<T>::new(consumer, channels)
+    }
+
+    fn discard(&self, gate: &AnyGate) {
+        open_gate::<T>(gate).revoke();
     }
 
     fn output(

@@ -28,8 +28,14 @@ pub struct Wiring {
 }
 
 impl Wiring {
-    /// Lays the gates out. `signals` are those of the tasks, by vertex and subtask.
-    pub fn new(graph: &JobGraph, signals: &[Vec<Arc<TaskSignal>>]) -> Self {
+    /// Lays the gates out. `signals` are those of the tasks, by vertex and subtask. What is sent to operators that have
+    /// `finished` is dropped: with at-least-once they may have come to their end in a snapshot in which their producers
+    /// hadn't, and have processed already what these read again.
+    pub fn new(
+        graph: &JobGraph,
+        signals: &[Vec<Arc<TaskSignal>>],
+        finished: &dyn Fn(NodeId) -> bool,
+    ) -> Self {
         let mut wiring = Self {
             gates: HashMap::new(),
             channels: HashMap::new(),
@@ -37,13 +43,13 @@ impl Wiring {
         for at in 0..graph.nodes.len() {
             let node = NodeId(at);
             if !graph.chained.is_chained(node) && !graph.node(node).inputs.is_empty() {
-                wiring.wire(graph, node, signals);
+                wiring.wire(graph, node, signals, finished(node));
             }
         }
         wiring
     }
 
-    fn wire(&mut self, graph: &JobGraph, node: NodeId, signals: &[Vec<Arc<TaskSignal>>]) {
+    fn wire(&mut self, graph: &JobGraph, node: NodeId, signals: &[Vec<Arc<TaskSignal>>], finished: bool) {
         let consumer = graph.node(node);
         let vertex = graph.chained.vertex_of[node.0].0 as usize;
         let slots = consumer.inputs.iter().map(|e| e.slot).max().map_or(0, |s| s + 1);
@@ -77,6 +83,9 @@ impl Wiring {
                 }
                 if let Some(ops) = ops {
                     let gate = ops.gate(signals[vertex][subtask as usize].clone(), ends);
+                    if finished {
+                        ops.discard(&gate);
+                    }
                     self.gates
                         .insert((node, subtask, slot), WiredGate { gate, origins });
                 }

@@ -104,7 +104,7 @@ pub struct ClaimedStore {
 #[derive(Debug)]
 pub enum IoReply {
     /// Answers [`IoRequest::Claim`].
-    Claimed(Result<Box<ClaimedStore>, StorageError>),
+    Claimed(Result<Box<ClaimedStore>, ClaimFailure>),
     /// Answers [`IoRequest::Settle`] and [`IoRequest::TakeOverSinks`]: or which sink and why not.
     Settled(Result<(), (OperatorUid, BoxError)>),
     /// Answers [`IoRequest::Decide`].
@@ -137,6 +137,17 @@ pub enum IoReply {
     Closed(Result<(), String>),
 }
 
+/// A claim that didn't work.
+#[derive(Debug, thiserror::Error)]
+pub enum ClaimFailure {
+    /// Another leader has taken over since this process led last, as what it decided here shows.
+    #[error("another process has decided checkpoint {0} of this job")]
+    Overtaken(CheckpointId),
+    /// The store's.
+    #[error(transparent)]
+    Store(#[from] StorageError),
+}
+
 /// A commit that didn't work.
 #[derive(Debug)]
 pub struct CommitFailure {
@@ -146,6 +157,8 @@ pub struct CommitFailure {
     pub error: String,
     /// Whether trying again is pointless ([`OutputLost`](crate::operators::OutputLost)).
     pub lost: bool,
+    /// What another leader has decided meanwhile: committing is its business now.
+    pub overtaken: Option<CheckpointId>,
     /// Everything that was to be committed.
     pub committables: Vec<Section>,
 }

@@ -26,6 +26,8 @@ pub enum JobError {
         uid: String,
         /// Why.
         reason: String,
+        /// Whether another attempt would say the same ([`OutputLost`](crate::operators::OutputLost)).
+        lost: bool,
     },
     /// Output of a complete checkpoint can't be made visible any more.
     #[error("sink `{uid}` can't commit checkpoint {checkpoint}: {reason}")]
@@ -74,7 +76,10 @@ pub enum JobError {
 impl JobError {
     /// Whether another attempt may fare better.
     pub(super) fn heals(&self) -> bool {
-        !matches!(self, Self::Source { permanent: true, .. })
+        !matches!(
+            self,
+            Self::Source { permanent: true, .. } | Self::Settle { lost: true, .. }
+        )
     }
 }
 

@@ -15,7 +15,7 @@ use std::time::Duration;
 use tidegate_protocol::coordinator::{CheckpointContent, Decision, DecisionOutcome, OperatorFinish, Verdict};
 use tidegate_storage::{
     AbortCause, CheckpointMetadata, Decision as StoredDecision, DecisionObject, DeletePermit, Finished,
-    InputMeta, JobStore, Leadership, LineageId, Newest, Nonces, OperatorMeta, Outcome, Snapshot,
+    InputMeta, JobStore, Leadership, LineageId, Newest, Nonce, Nonces, OperatorMeta, Outcome, Snapshot,
     StateFileName, StatsSummary, StorageError, View, Writer,
 };
 use tidegate_types::snapshot::SectionKind;
@@ -26,7 +26,7 @@ use crate::graph::{JobGraph, NodeId};
 use crate::operators::OutputLost;
 
 use super::commits::Commits;
-use super::env::{ClaimedStore, CommitFailure, IoReply, IoRequest, RestoreChoice};
+use super::env::{ClaimFailure, ClaimedStore, CommitFailure, IoReply, IoRequest, RestoreChoice};
 
 /// Runs the store's futures where blocking is allowed.
 #[derive(Debug, Clone)]
@@ -78,6 +78,8 @@ pub struct StoreWorkerParts {
 
 struct Decider {
     leadership: Option<Leadership>,
+    /// Claims that failed after the leadership began: each may stand all the same.
+    unsure: Vec<Nonce>,
     nonces: Nonces,
 }
 
@@ -114,6 +116,7 @@ impl StoreWorker {
             savepoint_dir: parts.savepoint_dir,
             decider: Mutex::new(Decider {
                 leadership: None,
+                unsure: Vec::new(),
                 nonces: parts.nonces,
             }),
             view: Mutex::new(None),
@@ -168,6 +171,7 @@ impl StoreWorker {
                 let result = result.map_err(|(uid, error)| CommitFailure {
                     uid,
                     lost: error.is::<OutputLost>(),
+                    overtaken: self.executor.block_on(self.overtaken()),
                     error: chain_of(&*error),
                     committables,
                 });
@@ -192,7 +196,20 @@ impl StoreWorker {
         Ok(decision.is_some_and(|d| d.same_leader(snapshot.header().epoch, snapshot.header().nonce)))
     }
 
-    async fn claim(&self, choice: RestoreChoice) -> Result<ClaimedStore, StorageError> {
+    /// What another leader decided at the place of this one's next checkpoint. What can't be read says nothing.
+    async fn overtaken(&self) -> Option<CheckpointId> {
+        let mut decider = lock(&self.decider);
+        self.overtaking(&mut decider).await.unwrap_or_default()
+    }
+
+    async fn overtaking(&self, decider: &mut Decider) -> Result<Option<CheckpointId>, StorageError> {
+        match &mut decider.leadership {
+            Some(leadership) => self.store.overtaken(leadership, &decider.unsure).await,
+            None => Ok(None),
+        }
+    }
+
+    async fn claim(&self, choice: RestoreChoice) -> Result<ClaimedStore, ClaimFailure> {
         // A snapshot in the way of which is an error must not cost a claim.
         let named = match &choice {
             RestoreChoice::Path(path) => {
@@ -203,7 +220,12 @@ impl StoreWorker {
             RestoreChoice::Fresh | RestoreChoice::Latest => None,
         };
         let mut decider = lock(&self.decider);
+        // A restart takes nothing back from who took the job over meanwhile.
+        if let Some(id) = self.overtaking(&mut decider).await? {
+            return Err(ClaimFailure::Overtaken(id));
+        }
         let nonce = decider.nonces.draw();
+        decider.unsure.push(nonce);
         let claim = self.store.claim(nonce).await?;
         let mut leadership = claim.leadership;
         let (newest, object) = match claim.newest {
@@ -213,7 +235,7 @@ impl StoreWorker {
                 (kind.map(|k| (object.header.id, k)), Some(object))
             }
             Newest::Unreadable { id, error } => match choice {
-                RestoreChoice::Latest => return Err(error),
+                RestoreChoice::Latest => return Err(error.into()),
                 RestoreChoice::Fresh | RestoreChoice::Path(_) => {
                     tracing::warn!(%id, %error, "the newest checkpoint can't be read; nothing is deleted");
                     (None, None)
@@ -258,6 +280,7 @@ impl StoreWorker {
         *lock(&self.view) = Some(leadership.view());
         *lock(&self.permit) = Some(claim.deletes);
         decider.leadership = Some(leadership);
+        decider.unsure.clear();
         Ok(claimed)
     }
 
@@ -285,7 +308,9 @@ impl StoreWorker {
         wall_ms: EventTime,
     ) -> Result<DecisionOutcome, StorageError> {
         let mut guard = lock(&self.decider);
-        let Decider { leadership, nonces } = &mut *guard;
+        let Decider {
+            leadership, nonces, ..
+        } = &mut *guard;
         let leadership = leadership.as_mut().expect("decisions come after a claim");
         let stored = match decision {
             Decision::Complete(content) => {
@@ -330,7 +355,9 @@ impl StoreWorker {
         )?;
         let target = self.store.savepoint_target(target)?;
         let mut guard = lock(&self.decider);
-        let Decider { leadership, nonces } = &mut *guard;
+        let Decider {
+            leadership, nonces, ..
+        } = &mut *guard;
         let leadership = leadership.as_ref().expect("savepoints come after a claim");
         let mut metadata = self.metadata(content, lineage, wall_ms);
         Ok(self

@@ -461,7 +461,13 @@ impl JobMaster {
                 self.fail(env, None, &chain_of(&error), error.heals(), error);
             }
             CoordinatorAction::StepDown { id } => {
-                self.stop(env, After::End(Box::new(Err(JobError::Deposed(id)))))
+                let after = After::End(Box::new(Err(JobError::Deposed(id))));
+                if self.phase == Phase::Stopping {
+                    // Another attempt would take back what was taken over.
+                    self.after = Some(after);
+                } else {
+                    self.stop(env, after);
+                }
             }
             CoordinatorAction::Trace(event) => env.report(Report::Trace(event)),
         }

@@ -35,6 +35,7 @@ impl Case {
             &[
                 ("execution.checkpointing.mode", "unaligned"),
                 ("parallelism.default", "3"),
+                ("execution.checkpointing.externalized-checkpoint-retention", "retain-on-cancellation"),
                 ("restart-strategy.type", "fixed-delay"),
                 ("restart-strategy.fixed-delay.attempts", "infinite"),
             ],
@@ -172,6 +173,25 @@ fn a_commit_that_fails_for_a_while_holds_up_nothing_for_good() {
     }
 }
 
+/// The sink's system stays away: whoever cancels the job doesn't wait for it, and the next start commits.
+#[test]
+fn a_cancelled_job_leaves_a_commit_that_fails_to_the_next_start() {
+    for seed in 0..5 {
+        let (mut world, case) = Case::new(seed);
+        case.run_and_write(&mut world);
+        case.commits.only(1);
+        world.trigger();
+        world.until("one is committed", |_| {
+            case.topic.in_state(TxnState::Committed).len() == 1
+        });
+        world.sim.newest().cancel();
+        let ended = world.ended();
+        assert!(matches!(ended, Ok(JobOutcome::Canceled)), "{ended:?}");
+        case.commits.only(u64::MAX);
+        case.restore_twice_and_finish(&mut world);
+    }
+}
+
 /// They expire while the job runs: the same, without a crash.
 #[test]
 fn expiry_in_a_running_job_ends_it_with_one_error() {
@@ -213,7 +233,7 @@ fn expiry_is_one_error_and_not_a_restart_loop() {
             let before = case.commits.settled();
             world.start(job.clone());
             match world.ended() {
-                Err(JobError::Settle { uid, reason }) => {
+                Err(JobError::Settle { uid, reason, .. }) => {
                     assert_eq!(uid, "out");
                     assert!(
                         reason.contains("has expired") && reason.contains("lost"),

@@ -80,6 +80,23 @@ fn a_fenced_leader_learns_who_decided_and_can_do_nothing_any_more() {
 }
 
 #[test]
+fn a_leader_that_looks_learns_that_it_was_overtaken_but_not_by_its_own_claims() {
+    let job = job_over(memory());
+    let mut old = claim(&job, 1);
+    assert_eq!(block_on(job.overtaken(&mut old.leadership, &[])).unwrap(), None);
+    block_on(complete_next(&job, &mut old.leadership, &[]));
+    assert_eq!(block_on(job.overtaken(&mut old.leadership, &[])).unwrap(), None);
+    let _new = claim(&job, 2);
+    // A claim whose outcome this process never learned.
+    let own = [Nonce(7), Nonce(2)];
+    assert_eq!(block_on(job.overtaken(&mut old.leadership, &own)).unwrap(), None);
+    assert!(!old.leadership.is_fenced());
+    let by = block_on(job.overtaken(&mut old.leadership, &own[..1])).unwrap();
+    assert_eq!(by, Some(CheckpointId(3)));
+    assert!(old.leadership.is_fenced(), "looking is enough to be fenced");
+}
+
+#[test]
 fn ids_are_decided_in_order_and_never_by_a_claim() {
     let job = job_over(memory());
     let mut leader = claim(&job, 1);

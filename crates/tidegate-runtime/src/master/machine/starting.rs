@@ -14,9 +14,10 @@ use tidegate_types::{AttemptNumber, CheckpointId, Generation, OperatorUid, Subta
 
 use crate::error::{BoxError, chain_of};
 use crate::graph::Attempt;
+use crate::operators::OutputLost;
 
 use super::super::attempt::Enumerators;
-use super::super::env::{ClaimedStore, CommitFailure, IoReply, IoRequest, MasterEnv, Report};
+use super::super::env::{ClaimFailure, ClaimedStore, CommitFailure, IoReply, IoRequest, MasterEnv, Report};
 use super::super::error::JobError;
 use super::super::io::COMMIT_AGAIN;
 use super::super::restore::{RestoreChecks, restore_plan};
@@ -72,6 +73,7 @@ impl JobMaster {
         self.settling = false;
         let failed = result.map_err(|(uid, error)| JobError::Settle {
             uid: uid.to_string(),
+            lost: error.is::<OutputLost>(),
             reason: chain_of(&*error),
         });
         match (failed, &self.phase) {
@@ -80,7 +82,10 @@ impl JobMaster {
             // The tasks that were to be taken over failed meanwhile.
             (_, Phase::Stopping) => {}
             (Err(error), Phase::TakingOver) => self.fail(env, None, &chain_of(&error), error.heals(), error),
-            (Err(error), _) => self.end(env, Err(error)),
+            (Err(error), _) => {
+                let heals = error.heals();
+                self.not_started(env, heals, error);
+            }
             (Ok(()), phase) => debug_assert!(false, "sinks were settled while {phase:?}"),
         }
     }
@@ -90,8 +95,12 @@ impl JobMaster {
             uid,
             error,
             lost,
+            overtaken,
             committables,
         } = failure;
+        if let Some(id) = overtaken {
+            return self.tell(env, CoordinatorEvent::Deposed { id });
+        }
         if lost {
             let failed = JobError::Commit {
                 uid: uid.to_string(),
@@ -101,29 +110,48 @@ impl JobMaster {
             // A restart would settle the same output and fail again.
             self.fail(env, None, &chain_of(&failed), false, failed);
             // Nobody waits for this commit any more.
-            self.tell(env, CoordinatorEvent::Committed { id });
-            return;
+            return self.tell(env, CoordinatorEvent::Committed { id });
         }
+        let stopping = self.phase == Phase::Stopping;
+        let then = match (stopping, self.cancelled && self.parts.delete_on_cancel) {
+            (false, _) => "It is tried again",
+            (true, false) => "Whoever starts from this checkpoint commits it",
+            (true, true) => "The job is cancelled and its checkpoints are deleted: it stays uncommitted",
+        };
         env.report(Report::Warning(format!(
-            "sink `{uid}` could not commit checkpoint {id}: {error}. It is tried again"
+            "sink `{uid}` could not commit checkpoint {id}: {error}. {then}"
         )));
+        if stopping {
+            // Its system may be away for long, and the next attempt settles what its snapshot lists anyway.
+            return self.tell(env, CoordinatorEvent::Committed { id });
+        }
         self.commit_again = Some((env.now() + COMMIT_AGAIN, id, committables));
     }
 
     /// A store that is away for a moment costs a restart like any other failure; at the start it is an error.
-    pub(super) fn on_claim_failed(&mut self, env: &mut dyn MasterEnv, error: tidegate_storage::StorageError) {
-        let again = self.attempt.number > AttemptNumber(0)
-            && !self.cancelled
-            && error.kind() == tidegate_storage::ErrorKind::Retry;
+    pub(super) fn on_claim_failed(&mut self, env: &mut dyn MasterEnv, error: ClaimFailure) {
+        match error {
+            ClaimFailure::Overtaken(id) => self.end(env, Err(JobError::Deposed(id))),
+            ClaimFailure::Store(error) => {
+                let heals = error.kind() == tidegate_storage::ErrorKind::Retry;
+                self.not_started(env, heals, JobError::Store(error));
+            }
+        }
+    }
+
+    /// An attempt failed before it had tasks. The first one says so at once: whoever started the job is there.
+    fn not_started(&mut self, env: &mut dyn MasterEnv, heals: bool, error: JobError) {
+        let again = (self.restarts > 0 || self.takes_over) && !self.cancelled && heals;
         if again && let RestartDecision::Restart { after } = self.parts.restart.on_failure(env.now()) {
             env.report(Report::Failure {
                 subtask: None,
                 error: chain_of(&error),
             });
             self.restarts += 1;
+            env.report(Report::State(JobState::Restarting));
             self.phase = Phase::Waiting(env.now() + after);
         } else {
-            self.end(env, Err(JobError::Store(error)));
+            self.end(env, Err(error));
         }
     }
 

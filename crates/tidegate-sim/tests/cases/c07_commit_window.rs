@@ -35,7 +35,10 @@ impl Case {
             &[
                 ("execution.checkpointing.mode", "unaligned"),
                 ("parallelism.default", "3"),
-                ("execution.checkpointing.externalized-checkpoint-retention", "retain-on-cancellation"),
+                (
+                    "execution.checkpointing.externalized-checkpoint-retention",
+                    "retain-on-cancellation",
+                ),
                 ("restart-strategy.type", "fixed-delay"),
                 ("restart-strategy.fixed-delay.attempts", "infinite"),
             ],

@@ -100,9 +100,9 @@ impl JobStore {
         }
     }
 
-    /// Whether this leadership still leads, as far as the store shows: `None`, or what another leader has decided at the
-    /// next id. Once that was found, everything through `leadership` fails as fenced. `own` are nonces of claims by the
-    /// same process whose outcome is unknown.
+    /// Whether this leadership still leads, as far as the store shows: `None`, or the next id, because another leader
+    /// has decided it. Once that was found, everything through `leadership` fails as fenced. `own` are nonces of claims
+    /// by the same process whose outcome is unknown.
     ///
     /// # Errors
     /// The store's.

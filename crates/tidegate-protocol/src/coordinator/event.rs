@@ -80,7 +80,7 @@ pub enum CoordinatorEvent {
         /// The checkpoint.
         id: CheckpointId,
     },
-    /// Another leadership was met elsewhere than at a decision, for instance because a file that a commit needs is gone.
+    /// Another leadership was met elsewhere than at a decision, say because a file that a commit needs is gone.
     Deposed {
         /// What it decided.
         id: CheckpointId,

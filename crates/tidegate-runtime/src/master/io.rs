@@ -7,6 +7,8 @@
 // that is what makes the lane strictly ordered.
 #![allow(clippy::await_holding_lock)]
 
+mod claiming;
+
 use std::pin::pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker};
@@ -14,9 +16,9 @@ use std::time::Duration;
 
 use tidegate_protocol::coordinator::{CheckpointContent, Decision, DecisionOutcome, OperatorFinish, Verdict};
 use tidegate_storage::{
-    AbortCause, CheckpointMetadata, Decision as StoredDecision, DecisionObject, DeletePermit, Finished,
-    InputMeta, JobStore, Leadership, LineageId, Newest, Nonce, Nonces, OperatorMeta, Outcome, Snapshot,
-    StateFileName, StatsSummary, StorageError, View, Writer,
+    AbortCause, CheckpointMetadata, Decision as StoredDecision, DeletePermit, Finished, InputMeta, JobStore,
+    Leadership, LineageId, Nonce, Nonces, OperatorMeta, Outcome, StateFileName, StatsSummary, StorageError,
+    View, Writer,
 };
 use tidegate_types::snapshot::SectionKind;
 use tidegate_types::{AttemptNumber, CheckpointId, EventTime, InputIndex};
@@ -26,7 +28,7 @@ use crate::graph::{JobGraph, NodeId};
 use crate::operators::OutputLost;
 
 use super::commits::Commits;
-use super::env::{ClaimFailure, ClaimedStore, CommitFailure, IoReply, IoRequest, RestoreChoice};
+use super::env::{CommitFailure, IoReply, IoRequest};
 
 /// Runs the store's futures where blocking is allowed.
 #[derive(Debug, Clone)]
@@ -184,104 +186,6 @@ impl StoreWorker {
                 IoReply::Closed(self.executor.block_on(self.close()).map_err(|e| chain_of(&e)))
             }
         }
-    }
-
-    /// Whether a snapshot was taken into this directory, wherever its copy stands.
-    async fn is_own(&self, snapshot: &Snapshot) -> Result<bool, StorageError> {
-        let decision = match self.store.read_decision(snapshot.id()).await {
-            Ok(decision) => decision,
-            Err(error) if error.kind() == tidegate_storage::ErrorKind::Corrupted => None,
-            Err(error) => return Err(error),
-        };
-        Ok(decision.is_some_and(|d| d.same_leader(snapshot.header().epoch, snapshot.header().nonce)))
-    }
-
-    /// What another leader decided at the place of this one's next checkpoint. What can't be read says nothing.
-    async fn overtaken(&self) -> Option<CheckpointId> {
-        let mut decider = lock(&self.decider);
-        self.overtaking(&mut decider).await.unwrap_or_default()
-    }
-
-    async fn overtaking(&self, decider: &mut Decider) -> Result<Option<CheckpointId>, StorageError> {
-        match &mut decider.leadership {
-            Some(leadership) => self.store.overtaken(leadership, &decider.unsure).await,
-            None => Ok(None),
-        }
-    }
-
-    async fn claim(&self, choice: RestoreChoice) -> Result<ClaimedStore, ClaimFailure> {
-        // A snapshot in the way of which is an error must not cost a claim.
-        let named = match &choice {
-            RestoreChoice::Path(path) => {
-                let snapshot = self.store.open_snapshot(path).await?;
-                snapshot.expect_job(self.store.job())?;
-                Some(Box::new(snapshot))
-            }
-            RestoreChoice::Fresh | RestoreChoice::Latest => None,
-        };
-        let mut decider = lock(&self.decider);
-        // A restart takes nothing back from who took the job over meanwhile.
-        if let Some(id) = self.overtaking(&mut decider).await? {
-            return Err(ClaimFailure::Overtaken(id));
-        }
-        let nonce = decider.nonces.draw();
-        decider.unsure.push(nonce);
-        let claim = self.store.claim(nonce).await?;
-        let mut leadership = claim.leadership;
-        let (newest, object) = match claim.newest {
-            Newest::None => (None, None),
-            Newest::Complete(object) => {
-                let kind = object.complete().map(|m| m.kind);
-                (kind.map(|k| (object.header.id, k)), Some(object))
-            }
-            Newest::Unreadable { id, error } => match choice {
-                RestoreChoice::Latest => return Err(error.into()),
-                RestoreChoice::Fresh | RestoreChoice::Path(_) => {
-                    tracing::warn!(%id, %error, "the newest checkpoint can't be read; nothing is deleted");
-                    (None, None)
-                }
-            },
-        };
-        let retained = object
-            .as_ref()
-            .and_then(|o| o.complete())
-            .map(|m| m.retained.clone())
-            .unwrap_or_default();
-        let snapshot = match choice {
-            RestoreChoice::Fresh => None,
-            RestoreChoice::Latest => match object {
-                Some(object) => Some(Box::new(self.store.snapshot(*object)?)),
-                None => None,
-            },
-            RestoreChoice::Path(_) => named,
-        };
-        let mut foreign = None;
-        let mut snapshot = snapshot;
-        if let Some(snapshot) = &mut snapshot
-            && !self.is_own(snapshot).await?
-        {
-            snapshot.inline_finished().await?;
-            foreign = Some(decider.nonces.draw().0);
-        }
-        if let Some(snapshot) = snapshot.as_ref().filter(|_| foreign.is_none()) {
-            leadership.pin(&DecisionObject {
-                header: snapshot.header().clone(),
-                decision: StoredDecision::Complete(Box::new(snapshot.metadata().clone())),
-            });
-        }
-        let claimed = ClaimedStore {
-            epoch: leadership.epoch(),
-            next_id: leadership.next_id(),
-            newest,
-            retained,
-            snapshot,
-            foreign,
-        };
-        *lock(&self.view) = Some(leadership.view());
-        *lock(&self.permit) = Some(claim.deletes);
-        decider.leadership = Some(leadership);
-        decider.unsure.clear();
-        Ok(claimed)
     }
 
     async fn decide(

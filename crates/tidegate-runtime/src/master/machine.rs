@@ -406,13 +406,7 @@ impl JobMaster {
             }
             CoordinatorAction::SnapshotEnumerators { id } => {
                 // Answered at once, so nothing can be assigned in between; ahead of everything else.
-                events.push_front(match self.enumerators.snapshot() {
-                    Ok(sections) => CoordinatorEvent::EnumeratorsSnapshotted { id, sections },
-                    Err((uid, error)) => CoordinatorEvent::EnumeratorsFailed {
-                        id,
-                        error: format!("source `{uid}`: {}", chain_of(&*error)),
-                    },
-                });
+                events.push_front(self.snapshot_enumerators(id));
             }
             CoordinatorAction::RestoreEnumerators { checkpoint, held } => {
                 self.take_over_splits(env, checkpoint, held, events);
@@ -460,16 +454,18 @@ impl JobMaster {
                 let error = JobError::Checkpoints(record);
                 self.fail(env, None, &chain_of(&error), error.heals(), error);
             }
-            CoordinatorAction::StepDown { id } => {
-                let after = After::End(Box::new(Err(JobError::Deposed(id))));
-                if self.phase == Phase::Stopping {
-                    // Another attempt would take back what was taken over.
-                    self.after = Some(after);
-                } else {
-                    self.stop(env, after);
-                }
-            }
+            CoordinatorAction::StepDown { id } => self.step_down(env, id),
             CoordinatorAction::Trace(event) => env.report(Report::Trace(event)),
+        }
+    }
+
+    fn snapshot_enumerators(&mut self, id: CheckpointId) -> CoordinatorEvent {
+        match self.enumerators.snapshot() {
+            Ok(sections) => CoordinatorEvent::EnumeratorsSnapshotted { id, sections },
+            Err((uid, error)) => CoordinatorEvent::EnumeratorsFailed {
+                id,
+                error: format!("source `{uid}`: {}", chain_of(&*error)),
+            },
         }
     }
 

@@ -71,6 +71,17 @@ impl JobMaster {
         );
     }
 
+    /// Another process leads the job.
+    pub(super) fn step_down(&mut self, env: &mut dyn MasterEnv, met: CheckpointId) {
+        let after = After::End(Box::new(Err(JobError::Deposed(met))));
+        if self.phase == Phase::Stopping {
+            // Another attempt would take back what was taken over.
+            self.after = Some(after);
+        } else {
+            self.stop(env, after);
+        }
+    }
+
     /// What can go on without a further event.
     pub(super) fn advance(&mut self, env: &mut dyn MasterEnv) {
         match self.phase {

@@ -8,10 +8,11 @@
 //! settled, deleted or restored before the claim is durable.
 
 mod ending;
+mod requests;
 mod starting;
 mod takeover;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,6 +127,8 @@ pub struct JobMaster {
     /// The highest checkpoint id that any attempt of this process gave out.
     highest_used: Option<CheckpointId>,
     requests: BTreeSet<RequestId>,
+    /// Requests that came before all tasks ran.
+    early: VecDeque<(RequestId, Request)>,
     suspends: BTreeSet<RequestId>,
     suspended: bool,
     cancelled: bool,
@@ -178,6 +181,7 @@ impl JobMaster {
             completed_any: false,
             highest_used: None,
             requests: BTreeSet::new(),
+            early: VecDeque::new(),
             suspends: BTreeSet::new(),
             suspended: false,
             cancelled: false,
@@ -240,6 +244,7 @@ impl JobMaster {
             MasterEvent::Cancel => self.cancel(env),
             MasterEvent::Timeout => self.on_timeout(env),
         }
+        self.pass_on_early(env);
         self.advance(env);
     }
 
@@ -333,18 +338,6 @@ impl JobMaster {
         self.tell(env, CoordinatorEvent::FromTask(envelope));
     }
 
-    fn on_request(&mut self, env: &mut dyn MasterEnv, id: RequestId, what: Request) {
-        if self.coordinator.is_none() || self.phase != Phase::Running {
-            let reason = "the job isn't running at the moment; try again when it is".to_owned();
-            return env.answer(id, Err(RequestFailure::Refused { reason }));
-        }
-        self.requests.insert(id);
-        if matches!(what, Request::Suspend { .. }) {
-            self.suspends.insert(id);
-        }
-        self.tell(env, CoordinatorEvent::Request { request: id, what });
-    }
-
     fn on_timeout(&mut self, env: &mut dyn MasterEnv) {
         let now = env.now();
         if matches!(self.phase, Phase::Waiting(at) if at <= now) {
@@ -380,7 +373,7 @@ impl JobMaster {
 
     /// Tells the coordinator and carries out what it answers, until nothing follows.
     fn tell(&mut self, env: &mut dyn MasterEnv, event: CoordinatorEvent) {
-        let mut events = std::collections::VecDeque::from([event]);
+        let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             let Some(coordinator) = &mut self.coordinator else {
                 return;
@@ -395,7 +388,7 @@ impl JobMaster {
         &mut self,
         env: &mut dyn MasterEnv,
         action: CoordinatorAction,
-        events: &mut std::collections::VecDeque<CoordinatorEvent>,
+        events: &mut VecDeque<CoordinatorEvent>,
     ) {
         let lineage = self.attempt.lineage;
         match action {

@@ -59,6 +59,7 @@ impl JobMaster {
             return;
         }
         self.phase = Phase::Stopping;
+        self.refuse_early(env);
         let deletes = self.cancelled && self.parts.delete_on_cancel;
         self.after = Some(after);
         self.splits_again = None;

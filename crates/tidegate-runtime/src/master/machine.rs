@@ -134,6 +134,14 @@ pub struct JobMaster {
     cancelled: bool,
     /// Checkpoints are being deleted; the reply is on its way.
     closing: bool,
+    /// They are deleted, or can't be.
+    closed: bool,
+    /// The last checkpoint whose decision the store didn't take, said once.
+    undecided_warned: Option<CheckpointId>,
+    /// How often a stopping job asked the store for a decision in vain.
+    undecided_tries: u32,
+    /// A stopping job doesn't wait for the store any more.
+    store_away: bool,
     /// Sinks are being settled or taken over; the reply is on its way.
     settling: bool,
     sweeping: bool,
@@ -186,6 +194,10 @@ impl JobMaster {
             suspended: false,
             cancelled: false,
             closing: false,
+            closed: false,
+            undecided_warned: None,
+            undecided_tries: 0,
+            store_away: false,
             settling: false,
             sweeping: false,
             sweep_again: false,

@@ -196,7 +196,7 @@ impl Engine {
         });
         let master = JobMaster::new(MasterParts {
             graph: graph.clone(),
-            checkpoints: coordinator_settings(&settings, trace.is_some()),
+            checkpoints: coordinator_settings(&settings, trace.is_some() || steps_are_logged()),
             restart: Restarts::new(restart, seed()),
             restore: match &settings.recovery.from {
                 None => RestoreChoice::Fresh,
@@ -249,6 +249,14 @@ impl Drop for Engine {
 
 /// Takes the steps of checkpoints, for `--trace-checkpoint`.
 pub type TraceSink = Arc<dyn Fn(&TraceEvent) + Send + Sync>;
+
+/// Whether anybody listens to the steps of checkpoints; a job that starts before its program logs has none.
+fn steps_are_logged() -> bool {
+    tracing::enabled!(target: STEPS, tracing::Level::DEBUG)
+}
+
+/// The target of the events of each step of a checkpoint.
+const STEPS: &str = "tidegate::checkpoints";
 
 /// A number that no other process starts with.
 fn seed() -> u64 {

@@ -26,7 +26,7 @@ use super::super::machine::{JobMaster, JobOutcome};
 use super::super::snapshot_io::{Spawner, StoreIo};
 use super::super::status::{JobFailure, JobState, StatusBoard, SubtaskInfo};
 use super::job::{Answer, Answers, Ended};
-use super::{Engine, TraceSink, state_name};
+use super::{Engine, STEPS, TraceSink, state_name};
 
 pub(super) struct LocalTask {
     mailbox: Arc<Mailbox>,
@@ -366,6 +366,8 @@ impl MasterEnv for LocalEnv {
                     .update(|status| status.failed(JobFailure { at, subtask, error }));
             }
             Report::Trace(event) => {
+                let id = event.id.map(|id| id.0);
+                tracing::debug!(target: STEPS, %job, checkpoint = id, "{}", event.step);
                 if let Some(trace) = &self.trace {
                     trace(&event);
                 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_runtime::graph::{TypedOps, make_two_input};
 use tidegate_runtime::operators::CoFlatMapOp;
-use tidegate_types::codec::Record;
+use tidegate_types::codec::{Record, TypeFormat};
 
 use crate::build::NodeDraft;
 use crate::stream::Stream;
@@ -37,11 +37,13 @@ impl<A: Record, B: Record> ConnectedStreams<A, B> {
     where
         O: Record,
         Ra: IntoIterator<Item = O> + 'static,
+        Ra::IntoIter: Send,
         Rb: IntoIterator<Item = O> + 'static,
+        Rb::IntoIter: Send,
     {
-        let (first, second) = (Arc::new(first), Arc::new(second));
+        let (first, second, format) = (Arc::new(first), Arc::new(second), TypeFormat::of());
         let make = make_two_input(
-            move |_| Box::new(CoFlatMapOp::new(first.clone(), second.clone())),
+            move |_| Box::new(CoFlatMapOp::new(first.clone(), second.clone(), format.clone())),
             None,
             None,
         );

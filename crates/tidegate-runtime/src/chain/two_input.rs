@@ -94,6 +94,24 @@ pub trait Operator2<A, B, O>: Send {
         Ok(Flow::Done)
     }
 
+    /// See [`Operator::finish_record`](super::Operator::finish_record).
+    ///
+    /// # Errors
+    /// When user code fails.
+    fn finish_record(
+        &mut self,
+        out: &mut OutBatch<O>,
+        overdraft: &mut Overdraft<'_>,
+    ) -> Result<bool, OpError> {
+        let _ = (out, overdraft);
+        Ok(true)
+    }
+
+    /// See [`Operator::is_suspended`](super::Operator::is_suspended). What is put in next, on either input, waits for it.
+    fn is_suspended(&self) -> bool {
+        false
+    }
+
     /// See [`Operator::prepare_snapshot`](super::Operator::prepare_snapshot).
     ///
     /// # Errors
@@ -302,7 +320,11 @@ impl<A: Record, B: Record, O: Send + 'static> Chain for TwoInputNode<A, B, O> {
     }
 
     fn is_empty(&self) -> bool {
-        self.first.is_empty() && self.second.is_empty() && self.due.is_empty() && self.outlet.is_empty()
+        self.first.is_empty()
+            && self.second.is_empty()
+            && self.due.is_empty()
+            && !self.op.is_suspended()
+            && self.outlet.is_empty()
     }
 
     fn watermark(&self) -> EventTime {
@@ -345,7 +367,13 @@ impl<A: Record, B: Record, O: Send + 'static> Chain for TwoInputNode<A, B, O> {
     }
 
     fn finish_records(&mut self, overdraft: &mut Overdraft<'_>) -> Result<bool, OpError> {
-        self.outlet.finish_records(overdraft)
+        let mut finished = true;
+        if self.op.is_suspended() {
+            self.outlet.out().set_limit(usize::MAX);
+            finished = self.op.finish_record(self.outlet.out(), overdraft)?;
+            self.outlet.hand_on();
+        }
+        Ok(self.outlet.finish_records(overdraft)? && finished)
     }
 
     fn prepare_snapshot(&mut self, id: CheckpointId, run_on: Option<&mut Pass<'_>>) -> Result<(), OpError> {
@@ -407,7 +435,7 @@ impl<A: Record, B: Record, O: Send + 'static> Node for TwoInputNode<A, B, O> {
     }
 
     fn is_suspended(&self) -> bool {
-        false
+        self.op.is_suspended()
     }
 
     fn close(&mut self) {

@@ -1,4 +1,4 @@
-//! `flat_map` and its fallible form.
+//! `flat_map`, its fallible form, and `flat_map` over two streams.
 //!
 //! Owns the iterator of a record in progress: while there is no room it waits, and a snapshot runs it on into
 //! overdraft. Does not own the limits of that ([`Overdraft`]).
@@ -8,7 +8,7 @@ use std::sync::Arc;
 use tidegate_types::codec::{Record, TypeFormat};
 use tidegate_types::{EventTime, OperatorUid};
 
-use crate::chain::{Cursor, Flow, Operator, OutBatch, Overdraft, Pass};
+use crate::chain::{Cursor, Flow, Operator, Operator2, OutBatch, Overdraft, Pass};
 use crate::error::{BoxError, OpError};
 
 use super::stateless::OnError;
@@ -195,6 +195,94 @@ where
                 }
             }),
         }
+    }
+
+    fn finish_record(
+        &mut self,
+        out: &mut OutBatch<O>,
+        overdraft: &mut Overdraft<'_>,
+    ) -> Result<bool, OpError> {
+        Ok(self.unrolling.overdraw(out, overdraft))
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.unrolling.current.is_some()
+    }
+}
+
+/// Each record of either of two streams to any number. One record is in progress at a time, whichever stream it is of.
+pub struct CoFlatMapOp<F, G, Ia, Ib>
+where
+    Ia: Iterator,
+    Ib: Iterator<Item = Ia::Item>,
+{
+    first: Arc<F>,
+    second: Arc<G>,
+    unrolling: Unrolling<Either<Ia, Ib>>,
+}
+
+/// What a record of one of two streams makes.
+enum Either<A, B> {
+    First(A),
+    Second(B),
+}
+
+impl<A: Iterator, B: Iterator<Item = A::Item>> Iterator for Either<A, B> {
+    type Item = A::Item;
+
+    fn next(&mut self) -> Option<A::Item> {
+        match self {
+            Self::First(items) => items.next(),
+            Self::Second(items) => items.next(),
+        }
+    }
+}
+
+impl<F, G, Ia, Ib> CoFlatMapOp<F, G, Ia, Ib>
+where
+    Ia: Iterator<Item: Record>,
+    Ib: Iterator<Item = Ia::Item>,
+{
+    /// An operator that applies one function per input. By `format` it measures what they make in an overdraft.
+    pub fn new(first: Arc<F>, second: Arc<G>, format: TypeFormat<Ia::Item>) -> Self {
+        Self {
+            first,
+            second,
+            unrolling: Unrolling::new(format),
+        }
+    }
+}
+
+impl<A, B, O, Ra, Rb, F, G> Operator2<A, B, O> for CoFlatMapOp<F, G, Ra::IntoIter, Rb::IntoIter>
+where
+    O: Record,
+    Ra: IntoIterator<Item = O>,
+    Ra::IntoIter: Send,
+    Rb: IntoIterator<Item = O>,
+    Rb::IntoIter: Send,
+    F: Fn(A) -> Ra + Send + Sync,
+    G: Fn(B) -> Rb + Send + Sync,
+{
+    fn process1(
+        &mut self,
+        input: &mut Cursor<A>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
+        unroll!(self.unrolling, input, out, pass, |value, time| Some(
+            Either::First((self.first)(value).into_iter())
+        ))
+    }
+
+    fn process2(
+        &mut self,
+        input: &mut Cursor<B>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+    ) -> Result<Flow, OpError> {
+        unroll!(self.unrolling, input, out, pass, |value, time| Some(
+            Either::Second((self.second)(value).into_iter())
+        ))
     }
 
     fn finish_record(

@@ -5,7 +5,6 @@
 //! an operator per pass.
 
 mod co_process;
-mod co_stateless;
 mod core;
 mod flat_map;
 mod key;
@@ -21,8 +20,7 @@ mod timestamps;
 pub(crate) mod tests;
 
 pub use co_process::{CoProcessFunction, KeyedCoProcessOp};
-pub use co_stateless::CoFlatMapOp;
-pub use flat_map::{FlatMapOp, TryFlatMapOp};
+pub use flat_map::{CoFlatMapOp, FlatMapOp, TryFlatMapOp};
 pub use key::KeySelector;
 pub use keyed::KeyedProcessOp;
 pub use named::{GiveBack, RegisterError, SnapshotFence, SnapshotSources, TakeSnapshot};

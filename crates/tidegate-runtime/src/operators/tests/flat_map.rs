@@ -8,8 +8,8 @@ use tidegate_types::codec::TypeFormat;
 use tidegate_types::{Batch, Nanos};
 
 use super::Hands;
-use crate::chain::{Cursor, Flow, Operator, OutBatch, Overdraft, Pass};
-use crate::operators::FlatMapOp;
+use crate::chain::{Cursor, Flow, Operator, Operator2, OutBatch, Overdraft, Pass};
+use crate::operators::{CoFlatMapOp, FlatMapOp};
 use crate::signal::TaskSignal;
 
 const ITEMS: usize = 10_000;
@@ -85,4 +85,33 @@ fn an_iterator_is_not_asked_ahead_of_room() {
     let flow = op.process(&mut input, &mut out, &mut Pass::new(&signal, &hands, 100));
     assert_eq!(flow.expect("no error"), Flow::Full);
     assert_eq!(ASKED.load(Ordering::Relaxed), 10);
+}
+
+#[test]
+fn a_record_of_one_of_two_streams_waits_for_room_and_the_other_stream_for_it() {
+    static ASKED: AtomicUsize = AtomicUsize::new(0);
+    let (signal, hands) = (TaskSignal::new(), Hands::default());
+    let first = |n: u8| {
+        (0..u64::from(n)).inspect(|_| {
+            ASKED.fetch_add(1, Ordering::Relaxed);
+        })
+    };
+    let second = |n: u16| Some(u64::from(n));
+    let mut op = CoFlatMapOp::new(Arc::new(first), Arc::new(second), TypeFormat::of());
+    let (mut bytes, mut words) = (
+        Cursor::new(Batch::of(vec![15u8])),
+        Cursor::new(Batch::of(vec![700u16])),
+    );
+    let mut out = OutBatch::with_room(10);
+    let mut pass = Pass::new(&signal, &hands, 100);
+    let flow = Operator2::<u8, u16, u64>::process1(&mut op, &mut bytes, &mut out, &mut pass);
+    assert_eq!(flow.expect("no error"), Flow::Full);
+    assert_eq!(ASKED.load(Ordering::Relaxed), 10);
+    assert!(Operator2::<u8, u16, u64>::is_suspended(&op));
+    let mut rest = OutBatch::with_room(10);
+    let flow = Operator2::<u8, u16, u64>::process2(&mut op, &mut words, &mut rest, &mut pass);
+    assert_eq!(flow.expect("no error"), Flow::Done);
+    assert!(!Operator2::<u8, u16, u64>::is_suspended(&op));
+    assert_eq!(out.into_batch().values, (0..10).collect::<Vec<_>>());
+    assert_eq!(rest.into_batch().values, [10, 11, 12, 13, 14, 700]);
 }

@@ -41,10 +41,7 @@ fn what_the_old_owner_owed_fires_however_short_passes_are() {
     let select = Arc::new(|key: &u64| *key);
     let mut op = KeyedProcessOp::<u64, u64, u64, _>::new(Fires, select, Formats::default(), uid);
     let mut cx = open_context(OperatorDefaults::default());
-    let floor = HashRange {
-        first: 0,
-        last: HALF,
-    };
+    let floor = HashRange { first: 0, last: HALF };
     cx.watermark_floors = vec![(floor, i64::MAX - 1)];
     op.open(&mut cx).expect("opens");
     let mut input = Cursor::new(Batch::of((0..KEYS).collect()));

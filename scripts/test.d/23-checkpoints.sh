@@ -53,4 +53,15 @@ if ((code != 1)) || ! grep -q "^error: " "$dir/restored"; then
     cat "$dir/restored" >&2
     exit 1
 fi
+
+# Each step of each checkpoint is logged for whoever wants it.
+TIDEGATE_LOG=tidegate::checkpoints=debug "$TIDEGATE" demo wordcount --input "$dir/text" --output "$dir/logged" \
+    >/dev/null 2>"$dir/log"
+for step in "started, " "triggered v0/0" "acknowledged, 0 missing" "all in" "decided Complete"; do
+    if ! grep "DEBUG tidegate::checkpoints" "$dir/log" | grep -qF -e "$step"; then
+        echo "no event \"$step\" was logged" >&2
+        cat "$dir/log" >&2
+        exit 1
+    fi
+done
 echo "options listed, checkpoints listed and shown, one wrong bit found in $(basename "$(dirname "$metadata")")"

@@ -58,7 +58,7 @@ pub fn restore_plan(
     {
         let id = snapshot.id();
         let which = if checks.foreign {
-            format!("it is checkpoint {id} of another directory")
+            format!("it is checkpoint {id}, of another directory or older than what this one still keeps")
         } else {
             format!("it is checkpoint {id}")
         };

@@ -223,7 +223,10 @@ impl Course<'_> {
 
     fn judge(&mut self, name: u32, ended: Ended) {
         match ended {
-            Ok(JobOutcome::Finished | JobOutcome::AlreadyFinished(_)) => self.done = true,
+            Ok(JobOutcome::Finished | JobOutcome::AlreadyFinished(_)) => {
+                self.done = true;
+                self.check_tidiness();
+            }
             // Whoever stopped it starts it again.
             Ok(JobOutcome::Suspended) if self.people.may_suspend() => {}
             Ok(outcome) => self
@@ -245,6 +248,17 @@ impl Course<'_> {
                     .shared()
                     .violations
                     .note(format!("process {name} ended: {error}"));
+            }
+        }
+    }
+
+    /// With faults a deletion may have failed, or another process have left something meanwhile.
+    fn check_tidiness(&self) {
+        let shared = self.sim.shared();
+        if !shared.faults.is_on() && self.sim.processes().is_empty() {
+            let job = self.scenario.build(self.seed).graph.job.clone();
+            for left in checks::store::leftovers(shared.store.clone(), &job) {
+                shared.violations.note(left);
             }
         }
     }

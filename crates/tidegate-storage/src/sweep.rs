@@ -383,13 +383,14 @@ fn collect_kept(permit: &mut DeletePermit, view: &View, facts: &mut Facts, repor
     }
 }
 
-/// Complete checkpoints above everything that this leader knows to be decided.
+/// Complete checkpoints above the newest one among what this leader had decided. What stands from `next` on was decided
+/// while the directory was listed.
 fn strays(facts: &Facts) -> impl Iterator<Item = CheckpointId> {
     let complete = |standing: &Standing| matches!(standing, Standing::Complete { .. });
     facts
         .decisions
         .iter()
-        .filter(move |(id, s)| complete(s) && **id > facts.floor)
+        .filter(move |(id, s)| complete(s) && **id > facts.floor && **id < facts.next)
         .map(|(id, _)| *id)
 }
 

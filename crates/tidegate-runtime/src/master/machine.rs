@@ -94,6 +94,8 @@ enum Phase {
     Waiting(Nanos),
     /// Checkpoints are being deleted after a cancellation.
     Closing,
+    /// The last clean-up before the end.
+    CleaningUp,
     Ended,
 }
 
@@ -144,6 +146,8 @@ pub struct JobMaster {
     store_away: bool,
     /// Sinks are being settled or taken over; the reply is on its way.
     settling: bool,
+    /// A claim of this master's stands.
+    leads: bool,
     sweeping: bool,
     sweep_again: bool,
     commit_again: Option<(Nanos, CheckpointId, Vec<tidegate_types::snapshot::Section>)>,
@@ -199,6 +203,7 @@ impl JobMaster {
             undecided_tries: 0,
             store_away: false,
             settling: false,
+            leads: false,
             sweeping: false,
             sweep_again: false,
             commit_again: None,

@@ -2,13 +2,16 @@
 //!
 //! Looks past all faults at the objects themselves.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use object_store::ObjectStore;
 use object_store::path::Path;
 use tidegate_runtime::master::Executor;
 use tidegate_storage::verify::verify_at;
-use tidegate_storage::{CheckpointStore, ErrorKind, JobStore, Nonce, StoreDir, layout};
+use tidegate_storage::{
+    CheckpointStore, DecisionSummary, ErrorKind, JobStore, Newest, Nonce, StorageError, StoreDir, layout,
+};
 use tidegate_types::JobId;
 
 fn dir(store: Arc<dyn ObjectStore>, job: &JobId) -> StoreDir {
@@ -55,6 +58,44 @@ pub fn orphans(store: Arc<dyn ObjectStore>, job: &JobId, nonce: Nonce) -> Vec<St
             .map(|o| format!("orphan: {}", o.path))
             .collect(),
         Err(error) => vec![format!("the store can't be verified: {error}")],
+    }
+}
+
+/// What a job has left behind that came to its end undisturbed: it cleans up before it says so, without another claim.
+pub fn leftovers(store: Arc<dyn ObjectStore>, job: &JobId) -> Vec<String> {
+    let jobs = job_store(store.clone(), job);
+    let seen = Executor::Inline.block_on(async {
+        let stands: BTreeSet<_> = jobs
+            .checkpoints()
+            .await?
+            .into_iter()
+            .filter(|c| matches!(c.state, DecisionSummary::Complete { .. }))
+            .map(|c| c.id)
+            .collect();
+        let newest = match jobs.newest().await? {
+            Newest::Complete(object) => Some(object),
+            Newest::None | Newest::Unreadable { .. } => None,
+        };
+        let kept: BTreeSet<_> = newest
+            .iter()
+            .filter_map(|object| object.complete())
+            .flat_map(|metadata| metadata.retained.iter().copied())
+            .chain(newest.as_ref().map(|object| object.header.id))
+            .collect();
+        let orphans = verify_at(dir(store.clone(), job)).await?.orphans;
+        Ok::<_, StorageError>((stands, kept, orphans))
+    });
+    match seen {
+        Ok((stands, kept, orphans)) => stands
+            .difference(&kept)
+            .map(|id| format!("the job has ended, and checkpoint {id} stands although nobody keeps it"))
+            .chain(
+                orphans
+                    .iter()
+                    .map(|o| format!("the job has ended, and nobody names {}", o.path)),
+            )
+            .collect(),
+        Err(error) => vec![format!("the store can't be read: {error}")],
     }
 }
 
@@ -142,5 +183,19 @@ pub(super) mod tests {
         // None of the engine's names: the clean-up leaves it alone.
         put(&store, "job/chk-1/forgotten", b"x");
         assert_eq!(orphans(store, &job, Nonce(3)), ["orphan: chk-1/forgotten"]);
+    }
+
+    #[test]
+    fn leftovers_are_found() {
+        let (store, job) = decided();
+        let clean = leftovers(store.clone(), &job);
+        assert_eq!(clean, Vec::<String>::new());
+        let store: Arc<dyn ObjectStore> = Arc::new(InMemory::new());
+        let (old, _) = complete(&store, &job);
+        put(&store, "job/shared/forgotten", b"bytes");
+        let left = leftovers(store, &job);
+        assert_eq!(left.len(), 2, "{left:?}");
+        assert!(left[0].contains(&format!("checkpoint {old} stands")), "{left:?}");
+        assert!(left[1].contains("shared/forgotten"), "{left:?}");
     }
 }

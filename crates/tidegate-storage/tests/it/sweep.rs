@@ -240,6 +240,23 @@ fn foreign_files_are_reported_and_left_alone() {
     assert_eq!(read_raw(&store, "notes.txt"), b"mine");
 }
 
+/// A sweep is slow, and decisions don't wait for it: what is decided meanwhile is neither a stray nor garbage.
+#[test]
+fn what_completes_while_the_directory_is_listed_is_no_stray() {
+    let store = memory();
+    let job = job_over(store.clone());
+    let mut claim = block_on(job.claim(Nonce(1))).unwrap();
+    let first = block_on(complete_next(&job, &mut claim.leadership, &[]));
+    let second = block_on(complete_next(&job, &mut claim.leadership, &[]));
+    let view = claim.leadership.view();
+    let third = block_on(complete_next(&job, &mut claim.leadership, &[]));
+    let report = block_on(job.sweep(&mut claim.deletes, &view)).unwrap();
+    assert_eq!(report.warnings, []);
+    assert_eq!(report.checkpoints, [first], "it deletes what the view allows");
+    let stands = |id: CheckpointId| objects(&store).contains(&format!("chk-{id}/_metadata"));
+    assert!(stands(second) && stands(third));
+}
+
 #[test]
 fn a_complete_checkpoint_where_none_should_be_stops_deletion() {
     let store = memory();

@@ -59,7 +59,7 @@ impl JobMaster {
             Phase::Created => self.end(env, Ok(JobOutcome::Canceled)),
             Phase::Waiting(_) => self.end_cancelled(env),
             // What they wait for comes back, and then they see the flag.
-            Phase::Claiming | Phase::Settling | Phase::Closing | Phase::Ended => {}
+            Phase::Claiming | Phase::Settling | Phase::Closing | Phase::CleaningUp | Phase::Ended => {}
         }
     }
 
@@ -161,6 +161,7 @@ impl JobMaster {
             | Phase::TakingOver
             | Phase::Waiting(_)
             | Phase::Closing
+            | Phase::CleaningUp
             | Phase::Ended => {}
         }
     }
@@ -194,6 +195,8 @@ impl JobMaster {
         }
     }
 
+    /// Nothing runs any more. The directory is cleaned up once more before anybody hears of the end, because the process
+    /// may exit then: the last checkpoint has made older ones superfluous.
     pub(super) fn end(&mut self, env: &mut dyn MasterEnv, result: Result<JobOutcome, JobError>) {
         if let Some(coordinator) = self.coordinator.take() {
             self.history = Some(coordinator.into_history());
@@ -202,6 +205,32 @@ impl JobMaster {
             let reason = "the job has ended".to_owned();
             env.answer(request, Err(RequestFailure::Refused { reason }));
         }
+        let deposed = matches!(result, Err(JobError::Deposed(_)));
+        if self.leads && !self.closed && !deposed {
+            self.sweep(env);
+        }
+        if self.sweeping {
+            self.phase = Phase::CleaningUp;
+            self.after = Some(After::End(Box::new(result)));
+        } else {
+            self.ended(env, result);
+        }
+    }
+
+    /// A clean-up is done.
+    pub(super) fn on_swept(&mut self, env: &mut dyn MasterEnv, warnings: Vec<String>) {
+        warnings.into_iter().for_each(|w| env.report(Report::Warning(w)));
+        self.sweeping = false;
+        if std::mem::take(&mut self.sweep_again) {
+            self.sweep(env);
+        } else if self.phase == Phase::CleaningUp
+            && let Some(After::End(result)) = self.after.take()
+        {
+            self.ended(env, *result);
+        }
+    }
+
+    fn ended(&mut self, env: &mut dyn MasterEnv, result: Result<JobOutcome, JobError>) {
         env.report(Report::State(match &result {
             Ok(JobOutcome::Finished | JobOutcome::AlreadyFinished(_)) => JobState::Finished,
             Ok(JobOutcome::Suspended) => JobState::Suspended,

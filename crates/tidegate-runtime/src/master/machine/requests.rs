@@ -14,7 +14,7 @@ impl JobMaster {
     pub(super) fn on_request(&mut self, env: &mut dyn MasterEnv, id: RequestId, what: Request) {
         match self.phase {
             Phase::Created | Phase::Claiming | Phase::Settling | Phase::TakingOver | Phase::Running => {}
-            Phase::Stopping | Phase::Waiting(_) | Phase::Closing | Phase::Ended => {
+            Phase::Stopping | Phase::Waiting(_) | Phase::Closing | Phase::CleaningUp | Phase::Ended => {
                 return refuse(
                     env,
                     id,

@@ -27,7 +27,10 @@ use super::{JobMaster, JobOutcome, Phase};
 impl JobMaster {
     pub(super) fn on_reply(&mut self, env: &mut dyn MasterEnv, reply: IoReply) {
         match reply {
-            IoReply::Claimed(Ok(claimed)) => self.on_claimed(env, *claimed),
+            IoReply::Claimed(Ok(claimed)) => {
+                self.leads = true;
+                self.on_claimed(env, *claimed);
+            }
             IoReply::Claimed(Err(error)) => self.on_claim_failed(env, error),
             IoReply::Settled(result) => self.on_settled(env, result),
             IoReply::Decided { id, outcome } => {
@@ -51,13 +54,7 @@ impl JobMaster {
                 id,
                 result: Err(failure),
             } => self.on_commit_failed(env, id, failure),
-            IoReply::Swept { warnings } => {
-                warnings.into_iter().for_each(|w| env.report(Report::Warning(w)));
-                self.sweeping = false;
-                if std::mem::take(&mut self.sweep_again) {
-                    self.sweep(env);
-                }
-            }
+            IoReply::Swept { warnings } => self.on_swept(env, warnings),
             IoReply::Closed(result) => {
                 if let Err(error) = result {
                     env.report(Report::Warning(format!(

@@ -57,11 +57,19 @@ impl<T> OutBatch<T> {
     }
 
     /// Puts a record out at the side output with this index; dropped if nobody consumes that.
+    ///
+    /// # Panics
+    /// If it is consumed as records of another type.
     pub fn push_side<S: 'static>(&mut self, index: usize, value: S, time: Option<EventTime>) {
         if let Some(Some(side)) = self.sides.get_mut(index) {
             let buffer: &mut dyn Any = side.buffer();
-            if let Some(buffer) = buffer.downcast_mut::<OutBatch<S>>() {
-                buffer.push(value, time);
+            match buffer.downcast_mut::<OutBatch<S>>() {
+                Some(buffer) => buffer.push(value, time),
+                None => panic!(
+                    "side output {index} is consumed as records of another type than `{}`, which is put out there: \
+                     give both the same `SideTag`",
+                    std::any::type_name::<S>()
+                ),
             }
         }
     }

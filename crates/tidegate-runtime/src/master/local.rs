@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tidegate_protocol::coordinator::{History, TraceEvent};
 use tidegate_protocol::restart::Restarts;
 use tidegate_storage::{CheckpointStore, JobLock, LockHolder, Nonces};
-use tidegate_types::options::{CheckpointRetention, RestoreFrom, Settings};
+use tidegate_types::options::{CheckpointRetention, Settings};
 use tidegate_types::{AttemptNumber, EventTime, JobId, Nanos};
 
 use crate::clock::{Clock, SystemClock};
@@ -198,11 +198,7 @@ impl Engine {
             graph: graph.clone(),
             checkpoints: coordinator_settings(&settings, trace.is_some() || steps_are_logged()),
             restart: Restarts::new(restart, seed()),
-            restore: match &settings.recovery.from {
-                None => RestoreChoice::Fresh,
-                Some(RestoreFrom::Latest) => RestoreChoice::Latest,
-                Some(RestoreFrom::Path(path)) => RestoreChoice::Path(path.clone()),
-            },
+            restore: RestoreChoice::from(settings.recovery.from.as_ref()),
             new_lineage: settings.recovery.new_lineage,
             running: None,
             delete_on_cancel: settings.checkpoints.retention == CheckpointRetention::DeleteOnCancellation,

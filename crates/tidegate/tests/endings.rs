@@ -253,6 +253,16 @@ fn a_two_phase_sink_needs_the_last_checkpoint() {
     says(&env, &["sink `result`", "checkpoints-after-tasks-finish"]);
 }
 
+/// What a program's `main` returns is printed by `Debug`.
+#[test]
+fn errors_read_the_same_where_main_returns_them() {
+    let env = Environment::new("nothing");
+    let error = env.build().expect_err("there is no source");
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let error = JobError::Settings("too many".into());
+    assert_eq!(format!("{error:?}"), "the job's settings can't be used: too many");
+}
+
 /// Puts texts out at its side output 0.
 struct Texts;
 

@@ -148,8 +148,9 @@ impl Commits {
 fn output_twice(newest: CheckpointId) -> BoxError {
     format!(
         "the checkpoint directory holds checkpoint {newest} of this job, and output up to it is committed: a run from \
-         the beginning would write it twice. Go on from there with --restore latest, begin a new line of output \
-         beside it with --new-lineage, or use another directory"
+         the beginning would write it twice. Go on from there (--restore latest, execution.state-recovery.path: \
+         latest), begin a new line of output beside it (--new-lineage, execution.state-recovery.new-lineage: true), \
+         or use another directory"
     )
     .into()
 }

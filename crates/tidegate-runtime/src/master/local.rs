@@ -4,6 +4,7 @@ mod env;
 mod job;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -44,10 +45,12 @@ pub struct Engine {
 }
 
 /// A job that can't be started here.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum StartError {
     /// The same job runs in this process.
-    #[error("job `{0}` runs in this process already; give the second one another --job-id")]
+    #[error(
+        "job `{0}` runs in this process already; give the second one another name, or another pipeline.job-id (--job-id)"
+    )]
     Duplicate(JobId),
     /// A thread or runtime can't be made.
     #[error("the runtime can't be started: {0}")]
@@ -55,6 +58,13 @@ pub enum StartError {
     /// The job itself can't be started.
     #[error(transparent)]
     Job(#[from] JobError),
+}
+
+/// The text itself: what `main` returns is printed by it.
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Engine {

@@ -178,10 +178,6 @@ impl SplitEnumerator<ChannelSplit, bool> for One {
         Ok(NextSplit::Split(ChannelSplit { read_to: 0 }))
     }
 
-    fn add_back(&mut self, _: Vec<ChannelSplit>) {
-        self.assigned = false;
-    }
-
     fn take_over(&mut self, splits: Vec<ChannelSplit>) {
         self.assigned |= !splits.is_empty();
     }

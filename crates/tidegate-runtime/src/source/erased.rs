@@ -46,12 +46,6 @@ pub trait AnyEnumerator: Send {
     /// When discovery fails.
     fn next_split(&mut self, reader: SubtaskIndex) -> Result<Assignment, BoxError>;
 
-    /// See [`SplitEnumerator::add_back`].
-    ///
-    /// # Errors
-    /// When a split can't be read.
-    fn add_back(&mut self, splits: &[Bytes]) -> Result<(), BoxError>;
-
     /// See [`SplitEnumerator::take_over`].
     ///
     /// # Errors
@@ -163,11 +157,6 @@ impl<S: Split, E: Record> AnyEnumerator for ErasedEnumerator<S, E> {
             NextSplit::Later => Assignment::Later,
             NextSplit::NoMore => Assignment::NoMore,
         })
-    }
-
-    fn add_back(&mut self, splits: &[Bytes]) -> Result<(), BoxError> {
-        self.0.add_back(decode_splits(splits)?);
-        Ok(())
     }
 
     fn take_over(&mut self, splits: &[Bytes]) -> Result<(), BoxError> {

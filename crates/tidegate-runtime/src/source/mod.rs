@@ -81,9 +81,6 @@ pub trait SplitEnumerator<S, E>: Send {
     /// When discovery fails; the job fails over.
     fn next_split(&mut self, reader: SubtaskIndex) -> Result<NextSplit<S>, BoxError>;
 
-    /// Takes splits back that a reader had and that no snapshot holds.
-    fn add_back(&mut self, splits: Vec<S>);
-
     /// Readers that an earlier leader's tasks run have these, as they were handed out after this enumerator's state
     /// was taken: they aren't handed out again and are in no later state. In no order; at positions of their own.
     fn take_over(&mut self, splits: Vec<S>);

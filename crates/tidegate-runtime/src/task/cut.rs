@@ -14,6 +14,7 @@ use crate::error::{OpError, chain_of};
 
 use super::io::{AckRace, WriteJob, WriteReply};
 use super::mailbox::Mail;
+use super::metrics::TaskMetrics;
 use super::step::Task;
 
 /// Blocks that one sweep call preserves at most, whatever the clock says.
@@ -138,7 +139,9 @@ impl Task {
         let captures = overtakes && !self.body.chain_is_empty();
         let mut pass = Pass::overdraft(&signal, &*clock);
         let run_on = (!overtakes).then_some(&mut pass);
-        if let Err(e) = self.body.chain().prepare_snapshot(id, run_on) {
+        let prepared = self.body.chain().prepare_snapshot(id, run_on);
+        TaskMetrics::add(&self.metrics.records_skipped, pass.skipped());
+        if let Err(e) = prepared {
             let detail = chain_of(&e);
             return self.on_snapshot_event(begun, SnapshotEvent::PrepareRefused { id, detail });
         }

@@ -103,6 +103,7 @@ impl<T: Send + 'static> SourceNode<T> {
             .map_err(|e| OpError::user(&self.meta.uid, e))?;
         let read = self.outlet.out().len() - before;
         pass.spend_run(read);
+        pass.note_skipped(self.outlet.out().take_skipped());
         let put_out = !self.outlet.out().is_empty();
         self.outlet.hand_on();
         Ok(match poll {

@@ -113,7 +113,7 @@ pub struct Task {
     outbox: Arc<dyn Outbox>,
     pub(super) io: Arc<dyn SnapshotIo>,
     pub(super) settings: TaskSettings,
-    metrics: Arc<TaskMetrics>,
+    pub(super) metrics: Arc<TaskMetrics>,
     handler: BarrierHandler,
     snapshots: SubtaskSnapshots,
     pub(super) cuts: VecDeque<PendingCut>,
@@ -338,6 +338,7 @@ impl Task {
         self.body.give_back();
         self.request_split();
         let records = self.records - before;
+        TaskMetrics::add(&self.metrics.records_skipped, pass.skipped());
         let busy = clock.now().since(begun);
         if records > 0 || had_rest {
             // Records count when they are taken, and their time when it is spent, perhaps passes later.

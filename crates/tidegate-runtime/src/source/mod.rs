@@ -130,12 +130,13 @@ pub trait SplitReader<T, S>: Send {
     fn snapshot(&mut self, id: CheckpointId) -> Result<Vec<S>, BoxError>;
 
     /// Before a cut: makes sure that none of the user's code is in the middle of something that belongs together.
-    /// False if it is: the cut waits, and the signal is woken when it is worth asking again.
+    /// False if it is: the cut waits, and the signal is woken when it is worth asking again. Until then the reader is
+    /// polled on, as that code may be waiting for room. Asked again while it holds, it says yes again.
     fn hold_for_cut(&mut self) -> bool {
         true
     }
 
-    /// After a cut that [`hold_for_cut`](Self::hold_for_cut) allowed, whether it was taken or not.
+    /// The cut was taken, or is given up: whatever [`hold_for_cut`](Self::hold_for_cut) did, and answered, is undone.
     fn release_after_cut(&mut self) {}
 
     /// Reads no further. True if nothing is left to be emitted; else it is polled until its splits are done.

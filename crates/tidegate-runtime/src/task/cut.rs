@@ -27,7 +27,8 @@ pub(super) enum CutWait {
     No,
     /// The chain to run empty, or a record in progress to finish: passes bring it on.
     Chain,
-    /// User code to let go of its source's lock: that wakes the task.
+    /// User code to let go of its source's lock: that wakes the task. Until then the source is read on, as its user
+    /// code may hold the lock and wait for room.
     Lock,
 }
 
@@ -42,13 +43,17 @@ pub(super) struct PendingCut {
     record_delay: Duration,
     /// Bytes of records in progress that were put out beyond a full output.
     overdrawn: u64,
+    /// It doesn't wait for the chain any more.
+    overtakes: bool,
 }
 
 impl PendingCut {
     /// When an adaptive cut stops waiting for its chain and captures what stands there.
     pub(super) fn overtakes_at(&self) -> Option<Nanos> {
         match self.barrier.mode {
-            SnapshotMode::Adaptive { timeout } => Some(self.at + timeout.saturating_sub(self.barrier.age)),
+            SnapshotMode::Adaptive { timeout } if !self.overtakes => {
+                Some(self.at + timeout.saturating_sub(self.barrier.age))
+            }
             _ => None,
         }
     }
@@ -80,19 +85,27 @@ impl Task {
             chain_delay: Duration::ZERO,
             record_delay: Duration::ZERO,
             overdrawn: 0,
+            overtakes: false,
         });
     }
 
-    /// Takes the cuts whose moment has come, in order. While one still waits nothing may be taken from the inputs.
+    /// Takes the cuts whose moment has come, in order. While one still waits nothing may be taken from the inputs, except
+    /// from a source whose lock it waits for.
     pub(super) fn advance_cuts(&mut self, now: Nanos) -> Result<CutWait, OpError> {
-        while let Some(cut) = self.cuts.front() {
+        while let Some(cut) = self.cuts.front_mut() {
             let waited = now.since(cut.at);
             let overtakes = match cut.barrier.mode {
                 SnapshotMode::Unaligned => true,
-                SnapshotMode::Adaptive { timeout } => cut.barrier.age + waited >= timeout,
+                SnapshotMode::Adaptive { timeout } => cut.overtakes || cut.barrier.age + waited >= timeout,
                 SnapshotMode::Aligned | SnapshotMode::AtLeastOnce | SnapshotMode::Quiesce { .. } => false,
             };
+            cut.overtakes = overtakes;
             if overtakes {
+                // Before anything is overdrawn: while the lock is held records come, and nothing can be cut.
+                if !self.holds_source() {
+                    return Ok(CutWait::Lock);
+                }
+                let Some(cut) = self.cuts.front() else { break };
                 let begun = self.clock.now();
                 let clock = self.clock.clone();
                 // What earlier steps used up for this cut isn't granted again.
@@ -118,7 +131,7 @@ impl Task {
                     cut.chain_delay = waited;
                 }
             }
-            if self.body.source().is_some_and(|s| !s.hold_for_cut()) {
+            if !self.holds_source() {
                 return Ok(CutWait::Lock);
             }
             if let Some(cut) = self.cuts.pop_front() {
@@ -130,6 +143,23 @@ impl Task {
             }
         }
         Ok(CutWait::No)
+    }
+
+    /// Whether none of a source's user code is in the middle of something; it is kept out from here on.
+    fn holds_source(&mut self) -> bool {
+        self.body.source().is_none_or(|s| s.hold_for_cut())
+    }
+
+    /// A cut won't be taken: who was kept out for it may go on.
+    pub(super) fn drop_cut(&mut self, id: CheckpointId) {
+        let before = self.cuts.len();
+        self.cuts.retain(|c| c.barrier.id != id);
+        if self.cuts.len() < before
+            && let Some(source) = self.body.source()
+        {
+            // If another cut is pending it asks for the lock itself, when its turn comes.
+            source.release_after_cut();
+        }
     }
 
     fn take_cut(&mut self, pending: PendingCut, overtakes: bool) -> Result<(), OpError> {

@@ -403,6 +403,10 @@ impl<T: Send + 'static> SourceControl for SourceNode<T> {
         }
     }
 
+    fn is_reading(&self) -> bool {
+        matches!(self.phase, Phase::Reading | Phase::Stopping(_))
+    }
+
     fn wants_split(&mut self) -> bool {
         std::mem::take(&mut self.wants)
     }

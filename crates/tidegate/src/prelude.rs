@@ -10,7 +10,8 @@ pub use tidegate_runtime::operators::{
     CoProcessFunction, OnError, ProcessContext, ProcessFunction, SideTag, Timer, TimerKind, WatermarkStrategy,
 };
 pub use tidegate_runtime::source::{
-    ChannelSender, ChannelSource, CollectionSource, GeneratorSource, PushSource, SourceContext,
+    ChannelSender, ChannelSource, CollectionSource, DroppedRecords, GeneratorSource, PushSource, SendError,
+    SourceContext,
 };
 pub use tidegate_state::{
     AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState, ReducingState,

@@ -25,6 +25,12 @@ pub trait AnySource<T>: Send + Sync {
     /// # Errors
     /// When it can't be opened.
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn AnyReader<T>>, BoxError>;
+
+    /// See [`Source::job_starts`].
+    fn job_starts(&self);
+
+    /// See [`Source::job_ended`].
+    fn job_ended(&self);
 }
 
 /// What an enumerator answers a reader.
@@ -147,6 +153,14 @@ impl<S: Source> AnySource<S::Out> for Erased<S> {
             reader: self.0.reader(cx)?,
             _split: PhantomData,
         }))
+    }
+
+    fn job_starts(&self) {
+        self.0.job_starts();
+    }
+
+    fn job_ended(&self) {
+        self.0.job_ended();
     }
 }
 

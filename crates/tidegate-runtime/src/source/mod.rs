@@ -20,7 +20,7 @@ use crate::chain::OutBatch;
 use crate::error::BoxError;
 use crate::signal::TaskSignal;
 
-pub use channel::{ChannelSender, ChannelSource, ChannelSplit, SendError};
+pub use channel::{ChannelSender, ChannelSource, ChannelSplit, DroppedRecords, SendError};
 pub use collection::{CollectionSource, RangeEnumeration, RangeSplit};
 pub use erased::{AnyEnumerator, AnyReader, AnySource, Assignment, erase};
 pub use generator::GeneratorSource;
@@ -56,6 +56,14 @@ pub trait Source: Send + Sync + 'static {
     /// # Errors
     /// When it can't be opened.
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn SplitReader<Self::Out, Self::Split>>, BoxError>;
+
+    /// A job with this source is being started in this process, perhaps not for the first time. Not called when the
+    /// running job restarts after a failure.
+    fn job_starts(&self) {}
+
+    /// The job has ended in this process: finished, failed, cancelled or suspended. For sources with which code
+    /// outside of the job talks: it waits for nothing any more.
+    fn job_ended(&self) {}
 }
 
 /// What a reader knows of its place.
@@ -70,6 +78,9 @@ pub struct ReaderContext {
     /// Records that user code may stage under a lock unless the source says otherwise
     /// (`source.max-staged-records`).
     pub max_staged_records: usize,
+    /// Whether the job takes checkpoints by itself (`execution.checkpointing.interval`). If not, what a source keeps
+    /// until a checkpoint is complete it may have to keep for ever.
+    pub periodic_checkpoints: bool,
 }
 
 /// Where splits come from. Lives beside the coordinator, once per source.

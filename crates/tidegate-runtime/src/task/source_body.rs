@@ -200,6 +200,7 @@ impl<T: Send + 'static> Node for SourceNode<T> {
             parallelism: cx.parallelism,
             signal: cx.signal.clone(),
             max_staged_records: cx.defaults.max_staged_records,
+            periodic_checkpoints: cx.defaults.periodic_checkpoints,
         };
         let mut reader = self
             .source

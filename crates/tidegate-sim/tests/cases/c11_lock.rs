@@ -35,6 +35,7 @@ fn reader_of(source: PushSource<Pair>) -> (Box<dyn AnyReader<Pair>>, Arc<TaskSig
         subtask: SubtaskIndex(0),
         parallelism: Parallelism(1),
         max_staged_records: 10_000,
+        periodic_checkpoints: true,
         signal: signal.clone(),
     };
     let mut reader = source.reader(cx).expect("opens");

@@ -176,6 +176,7 @@ impl LocalEnv {
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&job);
+        self.graph.job_ended();
         let ended = self.ended.take();
         self.result.send_replace(ended);
     }

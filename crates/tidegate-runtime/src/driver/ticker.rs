@@ -142,8 +142,8 @@ mod tests {
         (1..=ROUNDS).map(say).collect()
     }
 
-    /// Both sides run free, so their rounds meet in every order that the machine has. If one side, after its `n`, saw no
-    /// more than `m`, then the other's `m + 1` came after that look, and its own look must see `n`.
+    /// Both sides run free, so their rounds meet in every order that the machine has. If one side, after its `n`, saw
+    /// no more than `m`, then the other's `m + 1` came after that look, and its own look must see `n`.
     #[test]
     fn of_two_sides_that_say_and_look_one_sees_the_other() {
         let (one, other) = (AtomicU64::new(0), AtomicU64::new(0));

@@ -226,8 +226,8 @@ impl<T> Shared<T> {
         self.signal.interrupt();
     }
 
-    /// Whoever waits for the lock or for room is told to return. Under the queue's mutex: else somebody who has looked at
-    /// the flag and doesn't wait yet would miss the notice.
+    /// Whoever waits for the lock or for room is told to return. Under the queue's mutex: else somebody who has looked
+    /// at the flag and doesn't wait yet would miss the notice.
     fn stop(&self) {
         let _queue = self.queue.lock();
         self.stopped.store(true, Ordering::Release);

@@ -89,8 +89,8 @@ impl Task {
         });
     }
 
-    /// Takes the cuts whose moment has come, in order. While one still waits nothing may be taken from the inputs, except
-    /// from a source whose lock it waits for.
+    /// Takes the cuts whose moment has come, in order. While one still waits nothing may be taken from the inputs,
+    /// except from a source whose lock it waits for.
     pub(super) fn advance_cuts(&mut self, now: Nanos) -> Result<CutWait, OpError> {
         while let Some(cut) = self.cuts.front_mut() {
             let waited = now.since(cut.at);

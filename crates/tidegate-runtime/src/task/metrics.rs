@@ -40,8 +40,8 @@ pub struct TaskMetrics {
     pub records_in: AtomicU64,
     /// Records handed on over the edges behind the chain; one that goes over two edges counts twice.
     pub records_out: AtomicU64,
-    /// Records that were skipped, over all operators of the chain: user code failed on them and they went to a side output,
-    /// or the source's reader could make nothing of them.
+    /// Records that were skipped, over all operators of the chain: user code failed on them and they went to a side
+    /// output, or the source's reader could make nothing of them.
     pub records_skipped: AtomicU64,
     /// Time spent in passes.
     pub busy_ns: AtomicU64,

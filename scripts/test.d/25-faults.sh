@@ -68,6 +68,27 @@ if mount -t tmpfs -o size=200k tmpfs "$dir/small" 2>/dev/null; then
     rm "$dir/small/filler"
     "$TIDEGATE" "${count[@]}" "${on_small[@]}" --restore latest >/dev/null
     counted "$dir/small/out"
+    rm -rf "$dir/small/out"
+
+    # A disk that fills up while the job runs and stays full: nothing can be written any more, not even that a
+    # checkpoint has failed.
+    on_small=(--output "$dir/out-filled" --checkpoint-dir "$dir/small/filled" --interval 30ms)
+    "$TIDEGATE" "${count[@]}" "${on_small[@]}" --rate 5000 >"$dir/stdout" 2>"$dir/stderr" </dev/null &
+    pids+=($!)
+    wait_for "a complete checkpoint" newest_of "$dir/small/filled"
+    head -c $((64 * 1024 * 1024)) /dev/zero >"$dir/small/filler" 2>/dev/null || true
+    gone() { ! kill -0 "${pids[-1]}"; }
+    wait_for "the end of a job whose disk is full" gone
+    code=0
+    wait "${pids[-1]}" || code=$?
+    if ((code != 1)) || ! grep -q "disk is full" "$dir/stderr"; then
+        echo "a disk that stays full: exit code $code, expected 1 with an error that says so" >&2
+        cat "$dir/stderr" >&2
+        exit 1
+    fi
+    rm "$dir/small/filler"
+    "$TIDEGATE" "${count[@]}" "${on_small[@]}" --restore latest >/dev/null
+    counted "$dir/out-filled"
     umount "$dir/small"
     full="a full disk,"
 else

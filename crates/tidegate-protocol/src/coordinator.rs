@@ -375,6 +375,15 @@ impl Coordinator {
             .map(|pending| pending.id)
     }
 
+    /// Whether all tasks have said that they run, so that requests are begun with and not refused for that.
+    pub fn is_up(&self) -> bool {
+        match self.phase {
+            Phase::Claiming | Phase::Adopting(_) | Phase::RestoringEnumerators => false,
+            Phase::Active => self.tasks.all_started(),
+            Phase::Stopping { .. } | Phase::Deposed => true,
+        }
+    }
+
     /// Whether every subtask has finished and everything is decided and committed: the job has ended.
     pub fn is_finished(&self) -> bool {
         self.tasks.all_finished()

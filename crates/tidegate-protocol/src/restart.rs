@@ -35,7 +35,7 @@ pub enum RestartStrategy {
         initial_backoff: Duration,
         /// `restart-strategy.exponential-delay.max-backoff`: the longest delay, jitter included.
         max_backoff: Duration,
-        /// `restart-strategy.exponential-delay.backoff-multiplier`: how fast it grows; more than 1.
+        /// `restart-strategy.exponential-delay.backoff-multiplier`: how fast it grows; at least 1.
         backoff_multiplier: f64,
         /// `restart-strategy.exponential-delay.reset-backoff-threshold`: how long it must have run, once restarted, for
         /// the delay to begin anew.
@@ -76,7 +76,7 @@ impl Default for RestartStrategy {
 #[derive(Debug, Clone, PartialEq, Error)]
 pub enum RestartError {
     /// The delay would shrink or stand still.
-    #[error("restart-strategy.exponential-delay.backoff-multiplier is {0}; it must be more than 1")]
+    #[error("restart-strategy.exponential-delay.backoff-multiplier is {0}; it must be at least 1")]
     Multiplier(f64),
     /// A delay can't be moved by more than itself.
     #[error("restart-strategy.exponential-delay.jitter-factor is {0}; it must be from 0 to 1")]
@@ -128,7 +128,7 @@ impl RestartStrategy {
                 jitter_factor,
                 ..
             } => {
-                if !(backoff_multiplier > 1.0 && backoff_multiplier.is_finite()) {
+                if !(backoff_multiplier >= 1.0 && backoff_multiplier.is_finite()) {
                     Err(RestartError::Multiplier(backoff_multiplier))
                 } else if !(0.0..=1.0).contains(&jitter_factor) {
                     Err(RestartError::Jitter(jitter_factor))

@@ -32,6 +32,17 @@ pub fn is_permanent(error: &(dyn std::error::Error + 'static)) -> bool {
     false
 }
 
+/// Calls user code outside of a task, where its panic would take more with it than one attempt.
+///
+/// # Errors
+/// Its own, or what it panicked with.
+pub fn guarded<T>(user: impl FnOnce() -> Result<T, BoxError>) -> Result<T, BoxError> {
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(user)).unwrap_or_else(|panic| {
+        let said = crate::driver::threads::panic_text(&*panic);
+        Err(format!("user code panicked: {said}").into())
+    })
+}
+
 /// An error of one operator, with its place.
 #[derive(Debug, thiserror::Error)]
 #[error("operator `{uid}`{}: {source}", at(place))]

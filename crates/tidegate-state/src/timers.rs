@@ -98,23 +98,34 @@ impl<K: Key> Timers<K> {
     /// Removes and returns the earliest timer that is due at or before `up_to`: by time, then by hash.
     pub fn pop_due(&mut self, up_to: i64) -> Option<DueTimer<K>> {
         loop {
-            let &(time, hash) = self.due.first()?;
-            if time > up_to {
-                return None;
+            let place = self.next_from((i64::MIN, 0), up_to)?;
+            if let Some(due) = self.pop_at(place) {
+                return Some(due);
             }
-            let core = self.state.core();
-            // An entry without a timer can't be; if it were, looping on it would be worse than losing it.
-            let Some(key) = key_with_timer(core, hash, time) else {
-                self.due.pop_first();
-                continue;
-            };
-            core.map_remove(KeyContext::new(&key, hash, 0), &time);
-            self.len -= 1;
-            if key_with_timer(core, hash, time).is_none() {
-                self.due.pop_first();
-            }
-            return Some(DueTimer { key, hash, time });
         }
+    }
+
+    /// Time and hash of the first timer at this time and hash or behind it, as far as it is due at or before `up_to`:
+    /// for whoever passes some over.
+    pub fn next_from(&self, from: (i64, u64), up_to: i64) -> Option<(i64, u64)> {
+        let next = self.due.range(from..).next().copied();
+        next.filter(|(time, _)| *time <= up_to)
+    }
+
+    /// Removes and returns one timer of this time and hash.
+    pub fn pop_at(&mut self, (time, hash): (i64, u64)) -> Option<DueTimer<K>> {
+        let core = self.state.core();
+        let Some(key) = key_with_timer(core, hash, time) else {
+            // An entry without a timer can't be; if it were, looping on it would be worse than losing it.
+            self.due.remove(&(time, hash));
+            return None;
+        };
+        core.map_remove(KeyContext::new(&key, hash, 0), &time);
+        self.len -= 1;
+        if key_with_timer(core, hash, time).is_none() {
+            self.due.remove(&(time, hash));
+        }
+        Some(DueTimer { key, hash, time })
     }
 
     /// Fills `hashes` with those of the next timers to fire, in their order, as far as they are due at or before

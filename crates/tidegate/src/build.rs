@@ -360,10 +360,19 @@ fn uids(draft: &Draft, checkpoints: bool, problems: &mut Vec<BuildError>) -> Vec
     for (at, node) in draft.nodes.iter().enumerate() {
         let name = node.name.to_string();
         let given = given_uid(node, problems);
-        if given.is_none() && node.stateful && checkpoints && node.source.is_none() && node.sink.is_none() {
-            problems.push(BuildError::MissingUid { name: name.clone() });
-        }
-        let uid = given.map_or_else(|| format!("{name}#{at}"), str::to_owned);
+        let at_an_end = node.source.is_some() || node.sink.is_some();
+        let named_alone = draft.nodes.iter().filter(|other| other.name == node.name).count() == 1;
+        let uid = match given {
+            Some(uid) => uid.to_owned(),
+            // Its positions and prepared output must be found again when other operators come and go.
+            None if at_an_end && named_alone => name.clone(),
+            None => {
+                if checkpoints && (node.stateful || at_an_end) {
+                    problems.push(BuildError::MissingUid { name: name.clone() });
+                }
+                format!("{name}#{at}")
+            }
+        };
         if let Some(first) = seen.insert(uid.clone(), name.clone()) {
             problems.push(BuildError::DuplicateUid {
                 first,

@@ -1,5 +1,6 @@
 //! Results of a job in this process, exactly once.
 
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use serde::{Deserialize, Serialize};
@@ -16,7 +17,7 @@ pub struct Collected<T> {
 struct Shared<T> {
     records: Vec<T>,
     /// What was committed: a commit may come twice.
-    done: std::collections::HashSet<(CheckpointId, SubtaskIndex)>,
+    done: HashSet<(CheckpointId, SubtaskIndex)>,
 }
 
 impl<T> Clone for Collected<T> {
@@ -96,7 +97,12 @@ impl<T: Record> Sink<T> for CollectSink<T> {
         }))
     }
 
-    fn committer(&self, _: SinkContext) -> Result<Option<Box<dyn Committer<Chunk<T>>>>, BoxError> {
+    fn committer(&self, cx: SinkContext) -> Result<Option<Box<dyn Committer<Chunk<T>>>>, BoxError> {
+        if cx.restored.is_none() {
+            // Another run, whose checkpoints are counted from the beginning again.
+            let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+            shared.done.clear();
+        }
         Ok(Some(Box::new(CollectCommitter {
             shared: self.shared.clone(),
         })))
@@ -129,11 +135,18 @@ impl<T: Record> Committer<Chunk<T>> for CollectCommitter<T> {
 
     fn commit(&mut self, chunks: Vec<Chunk<T>>) -> Result<(), BoxError> {
         let mut shared = self.shared.lock().unwrap_or_else(PoisonError::into_inner);
+        // What no later checkpoint lists again needn't be remembered.
+        let listed: HashSet<_> = chunks.iter().map(|c| (c.checkpoint, c.subtask)).collect();
+        shared.done.retain(|key| listed.contains(key));
         for chunk in chunks {
             if shared.done.insert((chunk.checkpoint, chunk.subtask)) {
                 shared.records.extend(chunk.records);
             }
         }
         Ok(())
+    }
+
+    fn outlives_process(&self) -> bool {
+        false
     }
 }

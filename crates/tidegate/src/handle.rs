@@ -91,18 +91,8 @@ impl JobGraph {
             Some(engine) => engine,
             None => Engine::shared()?,
         };
-        // Before the job runs: it may have ended by the time that this returns.
-        self.graph.job_starts();
-        match engine.run(self.graph.clone(), self.settings.clone(), options.trace) {
-            Ok(job) => Ok(JobHandle { job }),
-            Err(error) => {
-                // Unless it is the very job that runs, nobody will read what its sources are sent.
-                if !matches!(error, StartError::Duplicate(_)) {
-                    self.graph.job_ended();
-                }
-                Err(error)
-            }
-        }
+        let job = engine.run(self.graph.clone(), self.settings.clone(), options.trace)?;
+        Ok(JobHandle { job })
     }
 }
 

@@ -7,7 +7,8 @@ pub use crate::{
 pub use tidegate_runtime::error::{BoxError, Permanent};
 pub use tidegate_runtime::master::{JobError, JobOutcome, JobState};
 pub use tidegate_runtime::operators::{
-    CoProcessFunction, OnError, ProcessContext, ProcessFunction, SideTag, Timer, TimerKind, WatermarkStrategy,
+    CoProcessFunction, FunctionContext, InitializeContext, OnError, ProcessContext, ProcessFunction, SideTag,
+    SnapshotContext, Timer, TimerKind, WatermarkStrategy,
 };
 pub use tidegate_runtime::source::{
     ChannelSender, ChannelSource, CollectionSource, DroppedRecords, GeneratorSource, PushSource, SendError,
@@ -17,5 +18,5 @@ pub use tidegate_state::{
     AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState, ReducingState,
     States, Ttl, ValueState,
 };
-pub use tidegate_types::SavepointFormat;
 pub use tidegate_types::options::Configuration;
+pub use tidegate_types::{CheckpointId, EventTime, SavepointFormat};

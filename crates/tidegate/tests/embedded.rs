@@ -6,7 +6,6 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
 use tidegate::prelude::*;
-use tidegate::types::CheckpointId;
 use tidegate::types::options::keys;
 
 #[derive(Default)]
@@ -244,4 +243,60 @@ fn a_panic_in_user_code_costs_a_restart_and_no_record() {
             .collect();
         assert_eq!(counts, expected, "{mode}");
     }
+}
+
+/// Opens only when it may.
+struct Late {
+    may_open: Arc<Signal>,
+}
+
+impl ProcessFunction<u64, u64, u64> for Late {
+    fn open(&mut self, _: &FunctionContext) -> Result<(), BoxError> {
+        self.may_open.wait();
+        Ok(())
+    }
+
+    fn process(&mut self, record: u64, cx: &mut ProcessContext<'_, u64, u64>) -> Result<(), BoxError> {
+        cx.collect(record);
+        Ok(())
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_asked_for_at_once_is_taken_when_all_tasks_run() {
+    let env = Environment::new("asked at once");
+    let (sender, source) = ChannelSource::<u64>::with_capacity(4);
+    let may_open = Arc::new(Signal::default());
+    let result = env
+        .source("numbers", source)
+        .uid("numbers")
+        .key_by(|n: &u64| *n)
+        .process("late", {
+            let may_open = may_open.clone();
+            move || Late {
+                may_open: may_open.clone(),
+            }
+        })
+        .uid("late")
+        .collect("result");
+    let job = env
+        .build()
+        .expect("builds")
+        .start(StartOptions::default())
+        .expect("starts");
+    let mut asked = Box::pin(job.trigger_checkpoint());
+    let polled = asked
+        .as_mut()
+        .poll(&mut std::task::Context::from_waker(std::task::Waker::noop()));
+    assert!(polled.is_pending(), "a task isn't open yet: {polled:?}");
+    may_open.set();
+    let taken = tokio::runtime::Builder::new_current_thread()
+        .build()
+        .expect("a runtime")
+        .block_on(asked);
+    assert!(taken.is_ok(), "{taken:?}");
+    sender.send(1, 7).expect("the job listens");
+    sender.close();
+    assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished);
+    assert_eq!(result.take(), [7]);
 }

@@ -255,9 +255,21 @@ fn a_fresh_start_beside_old_checkpoints_stays_fresh_after_a_failure() {
         fails_at: None,
     };
     run_to(&run, &gate, N / 3, savepoints.path());
-    run.output = other.path();
-    run.fails_at = Some(N - 10);
     gate.open(N);
+
+    // What is committed would be written twice: somebody has to say that this is meant.
+    let error = start(&run, &gate)
+        .wait_blocking()
+        .expect_err("it is refused")
+        .to_string();
+    assert!(
+        error.contains("from the beginning") && error.contains("--new-lineage"),
+        "{error}"
+    );
+
+    run.output = other.path();
+    run.new_lineage = true;
+    run.fails_at = Some(N - 10);
     let job = start(&run, &gate);
     assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished);
     assert_eq!(job.status().restarts, 1);

@@ -351,9 +351,10 @@ impl Committer<FileCommittable> for FileCommitter {
 /// What no attempt heals ends the job; everything else is tried again.
 fn lost(error: SinkError) -> BoxError {
     match error {
-        SinkError::Lost { .. } | SinkError::Different { .. } | SinkError::Corrupt { .. } => {
-            Box::new(OutputLost(error.into()))
-        }
+        SinkError::Lost { .. }
+        | SinkError::Different { .. }
+        | SinkError::Corrupt { .. }
+        | SinkError::Damaged { .. } => Box::new(OutputLost(error.into())),
         error => error.into(),
     }
 }

@@ -76,10 +76,15 @@ impl fmt::Display for TraceEvent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} ", self.at)?;
         match self.id {
-            Some(id) => write!(f, "checkpoint {id}: ")?,
-            None => write!(f, "checkpoints: ")?,
+            Some(id) => write!(f, "checkpoint {id}: {}", self.step),
+            None => write!(f, "checkpoints: {}", self.step),
         }
-        match &self.step {
+    }
+}
+
+impl fmt::Display for TraceStep {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
             TraceStep::Held(hold) => write!(f, "trigger held, {hold}"),
             TraceStep::Started { kind, mode } => write!(f, "started, {kind:?}, {mode}"),
             TraceStep::Triggered { to } => {

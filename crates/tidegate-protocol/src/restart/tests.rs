@@ -174,7 +174,7 @@ fn strategies_that_make_no_sense_are_refused() {
         delay: s(1),
     };
     let cases = [
-        (exponential(1.0, 0.1, s(1), s(2)), RestartError::Multiplier(1.0)),
+        (exponential(0.9, 0.1, s(1), s(2)), RestartError::Multiplier(0.9)),
         (
             exponential(f64::INFINITY, 0.1, s(1), s(2)),
             RestartError::Multiplier(f64::INFINITY),

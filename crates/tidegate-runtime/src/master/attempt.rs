@@ -9,7 +9,7 @@ use tidegate_storage::Snapshot;
 use tidegate_types::snapshot::{Encoding, Section, SectionHead, SectionKind};
 use tidegate_types::{OperatorUid, SubtaskId};
 
-use crate::error::BoxError;
+use crate::error::{BoxError, guarded};
 use crate::graph::JobGraph;
 use crate::source::{AnyEnumerator, Assignment};
 
@@ -55,7 +55,8 @@ impl Enumerators {
                 ),
                 None => None,
             };
-            let made = (source.enumerator)(state.as_deref()).map_err(|e| source_error(&node.uid, &e))?;
+            let made =
+                guarded(|| (source.enumerator)(state.as_deref())).map_err(|e| source_error(&node.uid, &e))?;
             enumerators.by_uid.insert(node.uid.clone(), made);
         }
         Ok(enumerators)
@@ -70,9 +71,7 @@ impl Enumerators {
         let Some(enumerator) = self.by_uid.get_mut(uid) else {
             return Ok(None);
         };
-        let next = enumerator
-            .next_split(reader.index)
-            .map_err(|e| source_error(uid, &e))?;
+        let next = guarded(|| enumerator.next_split(reader.index)).map_err(|e| source_error(uid, &e))?;
         Ok(match next {
             Assignment::Split(split) => Some(ToTask::AssignSplits {
                 uid: uid.clone(),
@@ -95,7 +94,7 @@ impl Enumerators {
     pub(super) fn take_over(&mut self, held: &[ReaderSplits]) -> Result<(), JobError> {
         for ReaderSplits { uid, splits, .. } in held {
             if let Some(enumerator) = self.by_uid.get_mut(uid) {
-                enumerator.take_over(splits).map_err(|e| source_error(uid, &e))?;
+                guarded(|| enumerator.take_over(splits)).map_err(|e| source_error(uid, &e))?;
             }
         }
         Ok(())
@@ -121,7 +120,7 @@ impl Enumerators {
     pub(super) fn snapshot(&mut self) -> Result<Vec<Section>, (OperatorUid, BoxError)> {
         let mut sections = Vec::new();
         for (uid, enumerator) in &mut self.by_uid {
-            let bytes: Bytes = enumerator.snapshot().map_err(|e| (uid.clone(), e))?;
+            let bytes: Bytes = guarded(|| enumerator.snapshot()).map_err(|e| (uid.clone(), e))?;
             let head = SectionHead {
                 uid: uid.clone(),
                 kind: SectionKind::Enumerator,

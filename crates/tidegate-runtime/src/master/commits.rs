@@ -7,10 +7,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tidegate_storage::{Snapshot, StateReader, StoreDir};
-use tidegate_types::OperatorUid;
 use tidegate_types::snapshot::{Section, SectionKind};
+use tidegate_types::{CheckpointId, OperatorUid};
 
-use crate::error::BoxError;
+use crate::error::{BoxError, guarded};
 use crate::graph::{Attempt, JobGraph};
 use crate::operators::{AnyCommitter, SinkContext, read_committables};
 
@@ -40,9 +40,18 @@ impl Commits {
         }
     }
 
-    /// Makes every sink agree with the snapshot: commits what it lists, discards the rest.
-    pub(super) fn settle(&self, snapshot: Option<&Snapshot>, attempt: Attempt) -> Result<(), SinkFailure> {
-        self.make(snapshot, attempt, |committer, listed| committer.settle(listed))
+    /// Makes every sink agree with the snapshot: commits what it lists, discards the rest. With `beside`, what is to
+    /// start from the beginning has committed output up to that checkpoint already, and nobody asked for more.
+    pub(super) fn settle(
+        &self,
+        snapshot: Option<&Snapshot>,
+        attempt: Attempt,
+        beside: Option<CheckpointId>,
+    ) -> Result<(), SinkFailure> {
+        self.make(snapshot, attempt, |committer, listed| match beside {
+            Some(newest) if committer.outlives_process() => Err(output_twice(newest)),
+            Some(_) | None => committer.settle(listed),
+        })
     }
 
     /// Commits what the newest checkpoint lists: an earlier leader may have died before it did. Everything else is in
@@ -88,12 +97,19 @@ impl Commits {
                 restored: snapshot.map(Snapshot::id),
                 wall_ms: 0,
             };
-            if let Some(mut committer) = (sink.committer)(cx).map_err(fail)? {
-                begin(&mut *committer, &listed.remove(uid).unwrap_or_default()).map_err(fail)?;
+            if let Some(mut committer) = guarded(|| (sink.committer)(cx)).map_err(fail)? {
+                let listed = listed.remove(uid).unwrap_or_default();
+                guarded(|| begin(&mut *committer, &listed)).map_err(fail)?;
                 committers.insert(uid.clone(), committer);
             }
         }
-        Ok(())
+        match listed
+            .into_iter()
+            .find(|(_, committables)| !committables.is_empty())
+        {
+            None => Ok(()),
+            Some((uid, committables)) => Err((uid, orphaned(committables.len()))),
+        }
     }
 
     /// Commits what a complete checkpoint lists.
@@ -103,7 +119,7 @@ impl Commits {
         let mut committers = self.committers.lock().unwrap_or_else(PoisonError::into_inner);
         for (uid, list) in listed {
             if let Some(committer) = committers.get_mut(&uid) {
-                committer.commit(&list).map_err(|e| (uid, e))?;
+                guarded(|| committer.commit(&list)).map_err(|e| (uid, e))?;
             }
         }
         Ok(())
@@ -125,4 +141,21 @@ impl Commits {
         }
         Ok(listed)
     }
+}
+
+fn output_twice(newest: CheckpointId) -> BoxError {
+    format!(
+        "the checkpoint directory holds checkpoint {newest} of this job, and output up to it is committed: a run from \
+         the beginning would write it twice. Go on from there with --restore latest, begin a new line of output \
+         beside it with --new-lineage, or use another directory"
+    )
+    .into()
+}
+
+fn orphaned(committables: usize) -> BoxError {
+    format!(
+        "the snapshot lists {committables} pieces of prepared output of it, and the job has no such two-phase sink: they \
+         would never become visible. Give the sink that uid again"
+    )
+    .into()
 }

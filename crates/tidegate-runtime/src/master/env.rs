@@ -41,6 +41,9 @@ pub enum IoRequest {
         snapshot: Option<Box<Snapshot>>,
         /// The attempt, for names.
         attempt: Attempt,
+        /// The newest checkpoint, if the job is to begin anew although output up to it is committed, and nobody said
+        /// that this is meant: two-phase sinks refuse.
+        beside: Option<CheckpointId>,
     },
     /// Let every sink commit what the newest checkpoint lists; its writers run on.
     TakeOverSinks {

@@ -68,6 +68,12 @@ pub enum JobError {
     /// Running tasks can't be led on.
     #[error("running tasks can't be taken over: {0}")]
     Takeover(String),
+    /// Its settings contradict each other.
+    #[error("the job's settings can't be used: {0}")]
+    Settings(String),
+    /// A fault of the engine, not of the program.
+    #[error("a bug in tidegate ended the job: {0}. Please report this")]
+    Bug(String),
     /// A task could not be made.
     #[error("the job can't be deployed: {0}")]
     Deploy(BoxError),

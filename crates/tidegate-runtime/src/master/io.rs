@@ -142,9 +142,11 @@ impl StoreWorker {
             IoRequest::Claim(choice) => {
                 IoReply::Claimed(self.executor.block_on(self.claim(choice)).map(Box::new))
             }
-            IoRequest::Settle { snapshot, attempt } => {
-                IoReply::Settled(self.commits.settle(snapshot.as_deref(), attempt))
-            }
+            IoRequest::Settle {
+                snapshot,
+                attempt,
+                beside,
+            } => IoReply::Settled(self.commits.settle(snapshot.as_deref(), attempt, beside)),
             IoRequest::TakeOverSinks { snapshot, attempt } => {
                 IoReply::Settled(self.commits.take_over(snapshot.as_deref(), attempt))
             }

@@ -29,6 +29,9 @@ pub use job::{Ended, RunningJob};
 
 use env::{LocalEnv, News, lead};
 
+/// How many ended jobs an engine remembers, with their status and what their programs captured.
+pub const REMEMBERED_JOBS: usize = 64;
+
 /// What jobs of one process share: clock, pools, ticker. Made by the first job, or given.
 pub struct Engine {
     clock: Arc<dyn Clock>,
@@ -99,9 +102,21 @@ impl Engine {
             .handle()
     }
 
-    /// Every job started here, the newest last, ended ones too.
+    /// The jobs started here, the newest last: those that run, and the last [`REMEMBERED_JOBS`] that ended.
     pub fn jobs(&self) -> Vec<Arc<RunningJob>> {
         self.boards.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Lets go of jobs that ended long ago.
+    fn forget_old(&self) {
+        let mut boards = self.boards.lock().unwrap_or_else(PoisonError::into_inner);
+        let ended = boards.iter().filter(|job| job.try_ended().is_some()).count();
+        let mut too_many = ended.saturating_sub(REMEMBERED_JOBS);
+        boards.retain(|job| {
+            let goes = too_many > 0 && job.try_ended().is_some();
+            too_many -= usize::from(goes);
+            !goes
+        });
     }
 
     /// The monotone time that histories of checkpoints are written with.
@@ -137,8 +152,10 @@ impl Engine {
             }
             running.insert(job.clone(), board.clone());
         }
-        let started = self.try_run(graph, settings, trace, board);
+        graph.job_starts();
+        let started = self.try_run(graph.clone(), settings, trace, board);
         if started.is_err() {
+            graph.job_ended();
             self.running
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -155,6 +172,10 @@ impl Engine {
         board: Arc<StatusBoard>,
     ) -> Result<Arc<RunningJob>, StartError> {
         let executor = Executor::Tokio(self.handle().clone());
+        let restart = restart_strategy(&settings);
+        restart
+            .validate()
+            .map_err(|e| JobError::Settings(e.to_string()))?;
         let (store, held) = open_store(&graph.job, &settings).map_err(JobError::Store)?;
         let worker = StoreWorker::new(StoreWorkerParts {
             store,
@@ -177,8 +198,8 @@ impl Engine {
         });
         let master = JobMaster::new(MasterParts {
             graph: graph.clone(),
-            checkpoints: coordinator_settings(&settings, trace.is_some()),
-            restart: Restarts::new(restart_strategy(&settings), seed()),
+            checkpoints: coordinator_settings(&settings, trace.is_some() || steps_are_logged()),
+            restart: Restarts::new(restart, seed()),
             restore: match &settings.recovery.from {
                 None => RestoreChoice::Fresh,
                 Some(RestoreFrom::Latest) => RestoreChoice::Latest,
@@ -230,6 +251,14 @@ impl Drop for Engine {
 
 /// Takes the steps of checkpoints, for `--trace-checkpoint`.
 pub type TraceSink = Arc<dyn Fn(&TraceEvent) + Send + Sync>;
+
+/// Whether anybody listens to the steps of checkpoints; a job that starts before its program logs has none.
+fn steps_are_logged() -> bool {
+    tracing::enabled!(target: STEPS, tracing::Level::DEBUG)
+}
+
+/// The target of the events of each step of a checkpoint.
+const STEPS: &str = "tidegate::checkpoints";
 
 /// A number that no other process starts with.
 fn seed() -> u64 {

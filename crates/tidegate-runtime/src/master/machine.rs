@@ -8,10 +8,11 @@
 //! settled, deleted or restored before the claim is durable.
 
 mod ending;
+mod requests;
 mod starting;
 mod takeover;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -126,11 +127,21 @@ pub struct JobMaster {
     /// The highest checkpoint id that any attempt of this process gave out.
     highest_used: Option<CheckpointId>,
     requests: BTreeSet<RequestId>,
+    /// Requests that came before all tasks ran.
+    early: VecDeque<(RequestId, Request)>,
     suspends: BTreeSet<RequestId>,
     suspended: bool,
     cancelled: bool,
     /// Checkpoints are being deleted; the reply is on its way.
     closing: bool,
+    /// They are deleted, or can't be.
+    closed: bool,
+    /// The last checkpoint whose decision the store didn't take, said once.
+    undecided_warned: Option<CheckpointId>,
+    /// How often a stopping job asked the store for a decision in vain.
+    undecided_tries: u32,
+    /// A stopping job doesn't wait for the store any more.
+    store_away: bool,
     /// Sinks are being settled or taken over; the reply is on its way.
     settling: bool,
     sweeping: bool,
@@ -178,10 +189,15 @@ impl JobMaster {
             completed_any: false,
             highest_used: None,
             requests: BTreeSet::new(),
+            early: VecDeque::new(),
             suspends: BTreeSet::new(),
             suspended: false,
             cancelled: false,
             closing: false,
+            closed: false,
+            undecided_warned: None,
+            undecided_tries: 0,
+            store_away: false,
             settling: false,
             sweeping: false,
             sweep_again: false,
@@ -240,6 +256,7 @@ impl JobMaster {
             MasterEvent::Cancel => self.cancel(env),
             MasterEvent::Timeout => self.on_timeout(env),
         }
+        self.pass_on_early(env);
         self.advance(env);
     }
 
@@ -333,18 +350,6 @@ impl JobMaster {
         self.tell(env, CoordinatorEvent::FromTask(envelope));
     }
 
-    fn on_request(&mut self, env: &mut dyn MasterEnv, id: RequestId, what: Request) {
-        if self.coordinator.is_none() || self.phase != Phase::Running {
-            let reason = "the job isn't running at the moment; try again when it is".to_owned();
-            return env.answer(id, Err(RequestFailure::Refused { reason }));
-        }
-        self.requests.insert(id);
-        if matches!(what, Request::Suspend { .. }) {
-            self.suspends.insert(id);
-        }
-        self.tell(env, CoordinatorEvent::Request { request: id, what });
-    }
-
     fn on_timeout(&mut self, env: &mut dyn MasterEnv) {
         let now = env.now();
         if matches!(self.phase, Phase::Waiting(at) if at <= now) {
@@ -380,7 +385,7 @@ impl JobMaster {
 
     /// Tells the coordinator and carries out what it answers, until nothing follows.
     fn tell(&mut self, env: &mut dyn MasterEnv, event: CoordinatorEvent) {
-        let mut events = std::collections::VecDeque::from([event]);
+        let mut events = VecDeque::from([event]);
         while let Some(event) = events.pop_front() {
             let Some(coordinator) = &mut self.coordinator else {
                 return;
@@ -395,7 +400,7 @@ impl JobMaster {
         &mut self,
         env: &mut dyn MasterEnv,
         action: CoordinatorAction,
-        events: &mut std::collections::VecDeque<CoordinatorEvent>,
+        events: &mut VecDeque<CoordinatorEvent>,
     ) {
         let lineage = self.attempt.lineage;
         match action {

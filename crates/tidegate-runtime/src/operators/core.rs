@@ -35,6 +35,22 @@ pub(super) trait Callbacks<K: Key, O>: Send {
     fn checkpoint_completed(&mut self, id: CheckpointId) -> Result<(), BoxError>;
 }
 
+/// Where a walk over the timers below the floors is.
+#[derive(Debug, Clone, Copy)]
+struct FloorWalk {
+    at: (EventTime, u64),
+    fired: bool,
+}
+
+impl Default for FloorWalk {
+    fn default() -> Self {
+        Self {
+            at: (EventTime::MIN, 0),
+            fired: false,
+        }
+    }
+}
+
 /// The engine's side of one function's subtask.
 pub(super) struct Core<K: Key> {
     formats: Formats,
@@ -44,6 +60,7 @@ pub(super) struct Core<K: Key> {
     watermark: EventTime,
     /// Owners of these hashes had come further before the parallelism changed.
     floors: Vec<(HashRange, EventTime)>,
+    floor_walk: FloorWalk,
     finished: BTreeMap<CheckpointId, OperatorSnapshot>,
     savepoints: BTreeSet<CheckpointId>,
     pub(super) wall_ms: EventTime,
@@ -70,6 +87,7 @@ impl<K: Key> Core<K> {
             timers: TimerPair::default(),
             watermark: MIN_WATERMARK,
             floors: Vec::new(),
+            floor_walk: FloorWalk::default(),
             finished: BTreeMap::new(),
             savepoints: BTreeSet::new(),
             wall_ms: 0,
@@ -279,7 +297,8 @@ impl<K: Key> Core<K> {
     }
 
     /// Fires what was due for its old owner although this subtask's watermark is lower: a crash in the middle of
-    /// that owner's firing left it. Rare and short, so what isn't due is simply put back.
+    /// that owner's firing left it. What isn't due is passed over, and a walk that had to yield goes on where it was:
+    /// there may be more timers below the highest floor than fit into a pass.
     fn fire_floors<O, F: Callbacks<K, O>>(
         &mut self,
         function: &mut F,
@@ -287,32 +306,35 @@ impl<K: Key> Core<K> {
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
         let highest = self.floors.iter().map(|(_, w)| *w).max().unwrap_or(MIN_WATERMARK);
-        let mut not_due = Vec::new();
-        let flow = loop {
-            if self.timers.event.next_due().is_none_or(|t| t > highest) {
-                break Flow::Done;
-            }
+        loop {
+            let Some(place) = self.timers.event.next_from(self.floor_walk.at, highest) else {
+                // What fired may have registered something before where the walk was.
+                let fired = self.floor_walk.fired;
+                self.floor_walk = FloorWalk::default();
+                if fired {
+                    continue;
+                }
+                return Ok(Flow::Done);
+            };
             if pass.must_yield() {
-                break Flow::Yielded;
+                return Ok(Flow::Yielded);
             }
             if out.is_full() {
-                break Flow::Full;
+                return Ok(Flow::Full);
             }
-            let Some(due) = self.timers.event.pop_due(highest) else {
-                break Flow::Done;
-            };
-            if due.time <= self.watermark_of(due.hash) {
+            let (time, hash) = place;
+            self.floor_walk.at = place;
+            if time > self.watermark_of(hash) {
+                self.floor_walk.at = match hash.checked_add(1) {
+                    Some(next) => (time, next),
+                    None => (time.saturating_add(1), 0),
+                };
+                pass.spend();
+            } else if let Some(due) = self.timers.event.pop_at(place) {
+                self.floor_walk.fired = true;
                 self.fire_one(function, &due, TimerKind::EventTime, out, pass)?;
-            } else {
-                not_due.push(due);
             }
-        };
-        for due in &not_due {
-            self.timers
-                .event
-                .register(KeyContext::new(&due.key, due.hash, pass.wall_ms()), due.time);
         }
-        Ok(flow)
     }
 
     pub(super) fn next_time(&self) -> Option<EventTime> {

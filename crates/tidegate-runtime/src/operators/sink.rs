@@ -107,6 +107,11 @@ pub trait Committer<C>: Send {
     /// # Errors
     /// When it didn't work; it will be tried again, unless it is [`OutputLost`].
     fn commit(&mut self, committables: Vec<C>) -> Result<(), BoxError>;
+
+    /// Whether committed output outlives the process, so that a run from the beginning would write it twice.
+    fn outlives_process(&self) -> bool {
+        true
+    }
 }
 
 /// A [`Prepared`] without its type.
@@ -164,6 +169,9 @@ pub trait AnyCommitter: Send {
     /// # Errors
     /// When it didn't work.
     fn commit(&mut self, committables: &[Bytes]) -> Result<(), BoxError>;
+
+    /// See [`Committer::outlives_process`].
+    fn outlives_process(&self) -> bool;
 }
 
 /// Hides what a sink commits.
@@ -243,5 +251,9 @@ impl<C: Record> AnyCommitter for ErasedCommitter<C> {
 
     fn commit(&mut self, committables: &[Bytes]) -> Result<(), BoxError> {
         self.0.commit(decode(committables)?)
+    }
+
+    fn outlives_process(&self) -> bool {
+        self.0.outlives_process()
     }
 }

@@ -300,8 +300,9 @@ impl<T: Record> Source for ChannelSource<T> {
 
     fn job_starts(&self) {
         let mut state = self.shared.state.lock();
-        state.job_ended = false;
-        state.begins_after = state.dropped_to;
+        if std::mem::replace(&mut state.job_ended, false) {
+            state.begins_after = state.dropped_to;
+        }
     }
 
     fn job_ended(&self) {

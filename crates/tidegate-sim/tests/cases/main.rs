@@ -22,3 +22,4 @@ mod c15_backpressured;
 mod c16_watermarks;
 mod c18_settlement;
 mod c19_changed_types;
+mod endings;

@@ -93,8 +93,8 @@ declare! {
         }
         NEW_LINEAGE: bool = "execution.state-recovery.new-lineage" {
             default: Value("false"),
-            meaning: "Allows restoring a checkpoint that is older than what two-phase sinks have committed: \
-                      output after it is produced again, under new names.",
+            meaning: "Allows restoring a checkpoint that is older than what two-phase sinks have committed, or \
+                      beginning anew beside it: output after it is produced again, under new names.",
             flink: Flink::None,
         }
         STATE_BACKEND: StateBackendKind = "state.backend.type" {

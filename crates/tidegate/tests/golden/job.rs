@@ -16,8 +16,8 @@ pub const RECORDS: u64 = 300;
 const SNAPSHOT_AT: u64 = 150;
 /// A savepoint is taken behind so many records.
 pub const SAVED: u64 = 200;
-/// The record before which it waits until the checkpoint has been copied. Less than a gate's records behind the first.
-const COPIED_AT: u64 = 160;
+/// So many records are sent before the checkpoint has been copied. Less than a gate holds behind that one.
+pub const BEFORE_COPY: u64 = 160;
 const KEYS: u64 = 5;
 
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -48,9 +48,9 @@ fn time(number: u64) -> i64 {
 /// Stops the job where a snapshot is wanted.
 #[derive(Default)]
 pub struct Gate {
-    /// The job waits for a checkpoint, and until it has been copied.
+    /// The job waits for a checkpoint.
     is_shut: bool,
-    passed: Mutex<(bool, bool, bool)>,
+    passed: Mutex<(bool, bool)>,
     changed: Condvar,
 }
 
@@ -63,12 +63,12 @@ impl Gate {
         }
     }
 
-    fn set(&self, set: impl Fn(&mut (bool, bool, bool))) {
+    fn set(&self, set: impl Fn(&mut (bool, bool))) {
         set(&mut self.passed.lock().expect("nobody panics here"));
         self.changed.notify_all();
     }
 
-    fn wait(&self, is: impl Fn(&(bool, bool, bool)) -> bool) {
+    fn wait(&self, is: impl Fn(&(bool, bool)) -> bool) {
         let passed = self.passed.lock().expect("nobody panics here");
         let for_ever = Duration::from_secs(120);
         let waited = self.changed.wait_timeout_while(passed, for_ever, |p| !is(p));
@@ -81,11 +81,6 @@ impl Gate {
     /// Waits until the job has come to where the snapshot is wanted.
     pub fn arrived(&self) {
         self.wait(|p| p.0);
-    }
-
-    /// Lets the job run to its end.
-    pub fn copied(&self) {
-        self.set(|p| p.2 = true);
     }
 }
 
@@ -145,7 +140,6 @@ impl ProcessFunction<u64, Event, String> for Fold {
                     gate.set(|p| p.0 = true);
                     gate.wait(|p| p.1);
                 }
-                COPIED_AT if gate.is_shut => gate.wait(|p| p.2),
                 _ if number + 1 == SAVED => gate.set(|p| p.0 = true),
                 _ => {}
             }
@@ -264,14 +258,14 @@ impl ProcessFunction<(), Event, Event> for Notes {
     }
 }
 
-/// Sends the first `count` records from a thread of its own; what a restored snapshot holds is dropped.
-pub fn send(numbers: &ChannelSender<Event>, count: u64) -> std::thread::JoinHandle<()> {
+/// Sends these records from a thread of its own, after the last one the end; what a restored snapshot holds is dropped.
+pub fn send(numbers: &ChannelSender<Event>, which: std::ops::Range<u64>) -> std::thread::JoinHandle<()> {
     let numbers = numbers.clone();
     std::thread::spawn(move || {
-        for number in 0..count {
+        for number in which.clone() {
             numbers.send(number + 1, event(number)).expect("the job takes it");
         }
-        if count == RECORDS {
+        if which.end == RECORDS {
             numbers.close();
         }
     })

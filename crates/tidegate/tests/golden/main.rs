@@ -95,13 +95,19 @@ fn write(snapshot: &str, to: &Path) {
         .expect("builds")
         .start(StartOptions::default())
         .expect("starts");
-    let sending = job::send(&numbers, if is_checkpoint { job::RECORDS } else { job::SAVED });
+    let before = if is_checkpoint {
+        job::BEFORE_COPY
+    } else {
+        job::SAVED
+    };
+    let sending = job::send(&numbers, 0..before);
     gate.arrived();
     sending.join().expect("everything was sent");
     if is_checkpoint {
         block_on(running.trigger_checkpoint()).expect("the checkpoint is taken");
         copy(&checkpoints, &to.join("snapshot"));
-        gate.copied();
+        let sending = job::send(&numbers, before..job::RECORDS);
+        sending.join().expect("everything was sent");
         running.wait_blocking().expect("ends well");
         // The file that the checkpoint lists may have been committed before or after the copy; it is kept as a crash
         // between the two would leave it.
@@ -140,7 +146,7 @@ fn restore(fixture: &Path, parallelism: &str) {
         .start(StartOptions::default())
         .expect("starts");
     let place = format!("{} at parallelism {parallelism}", fixture.display());
-    job::send(&numbers, job::RECORDS)
+    job::send(&numbers, 0..job::RECORDS)
         .join()
         .expect("everything was sent");
     let ended = running.wait_blocking().unwrap_or_else(|e| panic!("{place}: {e}"));

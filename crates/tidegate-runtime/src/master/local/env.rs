@@ -1,6 +1,7 @@
 //! The effects of a master in this process: mailboxes, threads, the pool, the status board.
 
 use std::collections::HashMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -23,9 +24,9 @@ use super::super::error::JobError;
 use super::super::io::{Executor, StoreWorker};
 use super::super::machine::{JobMaster, JobOutcome};
 use super::super::snapshot_io::{Spawner, StoreIo};
-use super::super::status::{JobFailure, StatusBoard, SubtaskInfo};
+use super::super::status::{JobFailure, JobState, StatusBoard, SubtaskInfo};
 use super::job::{Answer, Answers, Ended};
-use super::{Engine, TraceSink, state_name};
+use super::{Engine, STEPS, TraceSink, state_name};
 
 pub(super) struct LocalTask {
     mailbox: Arc<Mailbox>,
@@ -71,7 +72,15 @@ pub(super) struct News {
 
 /// The master's thread.
 pub(super) fn lead(mut master: JobMaster, mut env: LocalEnv, inbox: &Receiver<MasterEvent>) {
-    master.on_event(&mut env, MasterEvent::Start);
+    let led = catch_unwind(AssertUnwindSafe(|| drive(&mut master, &mut env, inbox)));
+    if let Err(panic) = led {
+        env.give_up(threads::panic_text(&*panic));
+    }
+    env.finish();
+}
+
+fn drive(master: &mut JobMaster, env: &mut LocalEnv, inbox: &Receiver<MasterEvent>) {
+    master.on_event(env, MasterEvent::Start);
     while !master.has_ended() {
         let progress = env.news.pending.then(|| env.news.published_at + PROGRESS_EVERY);
         let due = [master.next_timeout(), env.abandon_at, progress]
@@ -92,19 +101,18 @@ pub(super) fn lead(mut master: JobMaster, mut env: LocalEnv, inbox: &Receiver<Ma
                     task.alive = false;
                 }
                 env.news.pending |= matters(&event);
-                master.on_event(&mut env, event);
-                env.publish_if_due(&master);
+                master.on_event(env, event);
+                env.publish_if_due(master);
             }
             Err(RecvTimeoutError::Timeout) => {
                 env.news.pending = true;
-                master.on_event(&mut env, MasterEvent::Timeout);
-                env.publish_if_due(&master);
+                master.on_event(env, MasterEvent::Timeout);
+                env.publish_if_due(master);
             }
             Err(RecvTimeoutError::Disconnected) => unreachable!("the environment holds a sender"),
         }
     }
-    env.publish(&master);
-    env.finish();
+    env.publish(master);
 }
 
 /// Whether what others see of checkpoints may have changed.
@@ -145,7 +153,7 @@ impl LocalEnv {
         });
         for (request, answer) in std::mem::take(&mut self.news.answers) {
             let mut waiting = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some(waiting) = waiting.remove(&request) {
+            if let Some(waiting) = waiting.waiting.remove(&request) {
                 let _heard = waiting.send(answer);
             }
         }
@@ -170,15 +178,35 @@ impl LocalEnv {
     fn finish(&mut self) {
         // The lock goes before anybody hears of the end: who waits for it may start the job again.
         self.held = None;
+        // Before the job may be started again, which opens its sources for it.
+        self.graph.job_ended();
         let job = self.graph.job.clone();
         self.engine
             .running
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
             .remove(&job);
-        self.graph.job_ended();
+        // Whoever asked too late learns that from the dropped sender.
+        {
+            let mut asked = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+            asked.closed = true;
+            asked.waiting.clear();
+        }
         let ended = self.ended.take();
         self.result.send_replace(ended);
+        self.engine.forget_old();
+    }
+
+    /// The master itself panicked: its tasks end, and whoever waits hears of it.
+    fn give_up(&mut self, said: String) {
+        tracing::error!(job = %self.graph.job, panic = %said, "the job's master panicked");
+        for task in self.tasks.values().filter(|t| t.alive) {
+            (task.revoke)();
+            task.mailbox
+                .send(Mail::Master(LeaderEpoch(u64::MAX), ToTask::Cancel));
+        }
+        self.report(Report::State(JobState::Failed));
+        self.ended = Some(Err(Arc::new(JobError::Bug(said))));
     }
 
     fn deploy_context(&self, attempt: Attempt, restore: Option<Arc<RestorePlan>>) -> DeployContext {
@@ -289,12 +317,18 @@ impl MasterEnv for LocalEnv {
             let done = move || {
                 let _sent = events.send(MasterEvent::TaskGone(id, attempt.number));
             };
-            threads::spawn(
-                deployed,
-                self.engine.clock.clone(),
-                self.engine.ticker.clone(),
-                done,
-            )?;
+            let (clock, ticker) = (self.engine.clock.clone(), self.engine.ticker.clone());
+            if let Err(error) = threads::spawn(deployed, clock, ticker, done) {
+                // Others run already: it fails like a task whose first step does.
+                let error = format!("a thread can't be started: {error}");
+                let events = &self.events;
+                let failed = FromTask::Failed {
+                    error,
+                    retryable: true,
+                };
+                let _sent = events.send(MasterEvent::FromTask(id, attempt.number, failed));
+                let _sent = events.send(MasterEvent::TaskGone(id, attempt.number));
+            }
         }
         Ok(deployment.finished)
     }
@@ -334,6 +368,8 @@ impl MasterEnv for LocalEnv {
                     .update(|status| status.failed(JobFailure { at, subtask, error }));
             }
             Report::Trace(event) => {
+                let id = event.id.map(|id| id.0);
+                tracing::debug!(target: STEPS, %job, checkpoint = id, "{}", event.step);
                 if let Some(trace) = &self.trace {
                     trace(&event);
                 }

@@ -17,7 +17,15 @@ use super::super::machine::JobOutcome;
 use super::super::status::StatusBoard;
 
 pub(super) type Answer = Result<RequestDone, RequestFailure>;
-pub(super) type Answers = Arc<Mutex<HashMap<RequestId, tokio::sync::oneshot::Sender<Answer>>>>;
+pub(super) type Answers = Arc<Mutex<Asked>>;
+
+/// Who waits for an answer.
+#[derive(Default)]
+pub(super) struct Asked {
+    pub(super) waiting: HashMap<RequestId, tokio::sync::oneshot::Sender<Answer>>,
+    /// The job has ended: nobody answers any more.
+    pub(super) closed: bool,
+}
 
 /// How a job ended, for everybody who waits for it.
 pub type Ended = Result<JobOutcome, Arc<JobError>>;
@@ -64,16 +72,12 @@ impl RunningJob {
             RequestId(*next)
         };
         let (sender, receiver) = tokio::sync::oneshot::channel();
-        self.answers
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .insert(id, sender);
-        if !self.tell(MasterEvent::Request(id, what)) {
-            self.answers
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .remove(&id);
+        let mut asked = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
+        if !asked.closed {
+            asked.waiting.insert(id, sender);
+            self.tell(MasterEvent::Request(id, what));
         }
+        drop(asked);
         async move {
             let refused = || RequestFailure::Refused {
                 reason: "the job has ended".to_owned(),
@@ -87,12 +91,13 @@ impl RunningJob {
         self.tell(MasterEvent::Cancel);
     }
 
-    fn tell(&self, event: MasterEvent) -> bool {
-        self.events
+    fn tell(&self, event: MasterEvent) {
+        // A master that is gone has said how the job ended.
+        let _heard = self
+            .events
             .lock()
             .unwrap_or_else(PoisonError::into_inner)
-            .send(event)
-            .is_ok()
+            .send(event);
     }
 
     /// Resolves when the job has ended; any runtime will do.
@@ -101,7 +106,7 @@ impl RunningJob {
         async move {
             match outcome.wait_for(Option::is_some).await {
                 Ok(ended) => ended.clone().expect("waited for"),
-                Err(_) => unreachable!("the master says how the job ended before it goes"),
+                Err(_) => Err(Arc::new(JobError::Bug("nobody said how it ended".into()))),
             }
         }
     }

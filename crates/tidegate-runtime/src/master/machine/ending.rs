@@ -9,6 +9,9 @@ use super::super::error::JobError;
 use super::super::status::JobState;
 use super::{After, JobMaster, JobOutcome, Phase};
 
+/// How often a stopping job tries to write what became of a checkpoint.
+const TRIES_TO_STOP: u32 = 3;
+
 impl JobMaster {
     /// The attempt has failed: another one, or the end.
     pub(super) fn fail(
@@ -26,12 +29,22 @@ impl JobMaster {
             subtask,
             error: text.to_owned(),
         });
-        let decision = retryable.then(|| self.parts.restart.on_failure(env.now()));
-        let after = match decision {
-            Some(RestartDecision::Restart { after }) => After::Restart(after),
-            Some(RestartDecision::Fail { .. }) | None => After::End(Box::new(Err(error))),
+        let after = if self.suspended {
+            // Whoever suspended it has its snapshot and goes on from there; what fails after that changes nothing.
+            After::End(Box::new(Ok(JobOutcome::Suspended)))
+        } else {
+            env.report(Report::State(JobState::Failing));
+            match retryable.then(|| self.parts.restart.on_failure(env.now())) {
+                Some(RestartDecision::Restart { after }) => After::Restart(after),
+                Some(RestartDecision::Fail { why }) => {
+                    if self.restarts > 0 {
+                        env.report(Report::Warning(why));
+                    }
+                    After::End(Box::new(Err(error)))
+                }
+                None => After::End(Box::new(Err(error))),
+            }
         };
-        env.report(Report::State(JobState::Failing));
         self.stop(env, after);
     }
 
@@ -43,14 +56,54 @@ impl JobMaster {
                 self.stop(env, After::End(Box::new(Ok(JobOutcome::Canceled))));
             }
             Phase::Stopping => self.after = Some(After::End(Box::new(Ok(JobOutcome::Canceled)))),
-            Phase::Waiting(_) if self.parts.delete_on_cancel => {
-                self.phase = Phase::Closing;
+            Phase::Created => self.end(env, Ok(JobOutcome::Canceled)),
+            Phase::Waiting(_) => self.end_cancelled(env),
+            // What they wait for comes back, and then they see the flag.
+            Phase::Claiming | Phase::Settling | Phase::Closing | Phase::Ended => {}
+        }
+    }
+
+    /// Nothing runs any more; checkpoints go if they are to.
+    pub(super) fn end_cancelled(&mut self, env: &mut dyn MasterEnv) {
+        if self.parts.delete_on_cancel && !self.closed {
+            self.phase = Phase::Closing;
+            if !self.closing {
                 self.closing = true;
                 env.request(IoRequest::Close);
             }
-            Phase::Created | Phase::Waiting(_) => self.end(env, Ok(JobOutcome::Canceled)),
-            // What they wait for comes back, and then they see the flag.
-            Phase::Claiming | Phase::Settling | Phase::Closing | Phase::Ended => {}
+        } else {
+            self.end(env, Ok(JobOutcome::Canceled));
+        }
+    }
+
+    /// The store doesn't take a decision. While the job runs it is tried until it does; a job that stops doesn't wait
+    /// for a store that stays away, because the next claim settles what is undecided.
+    pub(super) fn on_undecided(&mut self, env: &mut dyn MasterEnv, id: CheckpointId, error: &str) {
+        if self.undecided_warned != Some(id) {
+            self.undecided_warned = Some(id);
+            env.report(Report::Warning(format!(
+                "what became of checkpoint {id} could not be written: {error}. It is tried again"
+            )));
+        }
+        if self.phase == Phase::Stopping {
+            self.undecided_tries += 1;
+            if self.undecided_tries >= TRIES_TO_STOP {
+                self.store_away = true;
+                self.commit_again = None;
+                self.coordinator_gone(env);
+            }
+        }
+    }
+
+    /// What the coordinator knew, for the history and the next attempt; nothing is told to it any more.
+    fn coordinator_gone(&mut self, env: &mut dyn MasterEnv) {
+        if let Some(coordinator) = self.coordinator.take() {
+            self.highest_used = coordinator.next_id().0.checked_sub(1).map(CheckpointId);
+            self.history = Some(coordinator.into_history());
+        }
+        for request in std::mem::take(&mut self.requests) {
+            let reason = "the checkpoint store can't be written".to_owned();
+            env.answer(request, Err(RequestFailure::Refused { reason }));
         }
     }
 
@@ -59,6 +112,7 @@ impl JobMaster {
             return;
         }
         self.phase = Phase::Stopping;
+        self.refuse_early(env);
         let deletes = self.cancelled && self.parts.delete_on_cancel;
         self.after = Some(after);
         self.splits_again = None;
@@ -117,6 +171,8 @@ impl JobMaster {
             self.history = Some(coordinator.into_history());
         }
         self.commit_again = None;
+        self.undecided_tries = 0;
+        let store_away = std::mem::take(&mut self.store_away);
         match self.after.take() {
             Some(After::Restart(after)) => {
                 self.restarts += 1;
@@ -124,7 +180,14 @@ impl JobMaster {
                 self.phase = Phase::Waiting(env.now() + after);
             }
             Some(After::End(result)) => match *result {
-                Ok(JobOutcome::Canceled) if self.closing => self.phase = Phase::Closing,
+                Ok(JobOutcome::Canceled) if store_away && self.parts.delete_on_cancel => {
+                    env.report(Report::Warning(
+                        "the job's checkpoints could not be deleted: the checkpoint store can't be written"
+                            .into(),
+                    ));
+                    self.end(env, Ok(JobOutcome::Canceled));
+                }
+                Ok(JobOutcome::Canceled) => self.end_cancelled(env),
                 result => self.end(env, result),
             },
             None => {}

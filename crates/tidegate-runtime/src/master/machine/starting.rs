@@ -12,7 +12,7 @@ use tidegate_protocol::restart::RestartDecision;
 use tidegate_storage::{Finished, Snapshot};
 use tidegate_types::{AttemptNumber, CheckpointId, Generation, OperatorUid, SubtaskId};
 
-use crate::error::{BoxError, chain_of};
+use crate::error::{BoxError, chain_of, guarded};
 use crate::graph::Attempt;
 use crate::operators::OutputLost;
 
@@ -32,6 +32,9 @@ impl JobMaster {
             IoReply::Settled(result) => self.on_settled(env, result),
             IoReply::Decided { id, outcome } => {
                 self.completed_any |= outcome == DecisionOutcome::Mine(Verdict::Complete);
+                if let DecisionOutcome::Failed { error } = &outcome {
+                    self.on_undecided(env, id, error);
+                }
                 self.tell(env, CoordinatorEvent::DecisionWritten { id, outcome });
             }
             IoReply::Copied { id, result: Ok(path) } => {
@@ -62,6 +65,7 @@ impl JobMaster {
                     )));
                 }
                 self.closing = false;
+                self.closed = true;
                 if self.phase == Phase::Closing {
                     self.end(env, Ok(JobOutcome::Canceled));
                 }
@@ -141,7 +145,11 @@ impl JobMaster {
 
     /// An attempt failed before it had tasks. The first one says so at once: whoever started the job is there.
     fn not_started(&mut self, env: &mut dyn MasterEnv, heals: bool, error: JobError) {
-        let again = (self.restarts > 0 || self.takes_over) && !self.cancelled && heals;
+        if self.cancelled {
+            env.report(Report::Warning(chain_of(&error)));
+            return self.end(env, Ok(JobOutcome::Canceled));
+        }
+        let again = (self.restarts > 0 || self.takes_over) && heals;
         if again && let RestartDecision::Restart { after } = self.parts.restart.on_failure(env.now()) {
             env.report(Report::Failure {
                 subtask: None,
@@ -160,7 +168,7 @@ impl JobMaster {
             return self.take_over(env, claimed);
         }
         if self.cancelled {
-            return self.end(env, Ok(JobOutcome::Canceled));
+            return self.end_cancelled(env);
         }
         // Until then nothing that follows the chosen snapshot is committed.
         let first = !self.completed_any;
@@ -197,12 +205,15 @@ impl JobMaster {
                 return self.end(env, Err(error));
             }
         }
+        let newest = claimed.newest.map(|(id, _)| id);
+        let beside = newest.filter(|_| first && claimed.snapshot.is_none() && !self.parts.new_lineage);
         self.snapshot.clone_from(&claimed.snapshot);
         self.phase = Phase::Settling;
         self.settling = true;
         env.request(IoRequest::Settle {
             snapshot: claimed.snapshot,
             attempt: self.attempt,
+            beside,
         });
     }
 
@@ -224,7 +235,7 @@ impl JobMaster {
     /// Sinks agree with the snapshot: tasks may start.
     pub(super) fn start_attempt(&mut self, env: &mut dyn MasterEnv) {
         if self.cancelled {
-            return self.end(env, Ok(JobOutcome::Canceled));
+            return self.end_cancelled(env);
         }
         self.sweep(env);
         if let Some(finished) = self.snapshot.as_deref().filter(|s| is_finished(s)) {
@@ -257,7 +268,8 @@ impl JobMaster {
         env.report(Report::Attempt(self.attempt));
         env.report(Report::State(JobState::Running));
         self.tell(env, CoordinatorEvent::Claimed(self.claim.clone()));
-        match env.deploy(self.attempt, restore) {
+        // Factories of user code run in it.
+        match guarded(|| env.deploy(self.attempt, restore)) {
             Ok(finished) => {
                 for (subtask, snapshot) in finished {
                     self.alive.remove(&subtask);
@@ -275,7 +287,8 @@ impl JobMaster {
             }
             Err(error) => {
                 self.alive.clear();
-                self.fail(env, None, &chain_of(&*error), false, JobError::Deploy(error));
+                let again = self.restarts > 0;
+                self.fail(env, None, &chain_of(&*error), again, JobError::Deploy(error));
             }
         }
     }

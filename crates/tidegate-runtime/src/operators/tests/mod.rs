@@ -1,6 +1,7 @@
 //! Operators by themselves, driven by hand with a clock that stands still.
 
 mod flat_map;
+mod floors;
 mod timestamps;
 
 use std::sync::Arc;

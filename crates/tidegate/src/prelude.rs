@@ -12,7 +12,8 @@ pub use tidegate_runtime::operators::{
     SnapshotContext, Timer, TimerKind, WatermarkStrategy,
 };
 pub use tidegate_runtime::source::{
-    ChannelSender, ChannelSource, CollectionSource, GeneratorSource, PushSource, SourceContext,
+    ChannelSender, ChannelSource, CollectionSource, DroppedRecords, GeneratorSource, PushSource, SendError,
+    SourceContext,
 };
 pub use tidegate_state::{
     Aggregate, AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState,

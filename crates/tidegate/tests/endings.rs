@@ -86,8 +86,6 @@ impl SplitEnumerator<Never, u64> for Panics {
         Ok(NextSplit::NoMore)
     }
 
-    fn add_back(&mut self, _: Vec<Never>) {}
-
     fn take_over(&mut self, _: Vec<Never>) {}
 
     fn snapshot(&mut self) -> Result<u64, BoxError> {

@@ -12,6 +12,7 @@ pub struct OutBatch<T> {
     values: Vec<T>,
     times: Option<Vec<EventTime>>,
     limit: usize,
+    skipped: u64,
     watermark: Option<EventTime>,
     status: Option<Activity>,
     pub(super) sides: Vec<Option<Box<dyn SideLink>>>,
@@ -23,6 +24,7 @@ impl<T> Default for OutBatch<T> {
             values: Vec::new(),
             times: None,
             limit: 0,
+            skipped: 0,
             watermark: None,
             status: None,
             sides: Vec::new(),
@@ -74,6 +76,11 @@ impl<T> OutBatch<T> {
         }
     }
 
+    /// A reader passed over so many records that it couldn't read: they are counted among the task's skipped ones.
+    pub fn note_skipped(&mut self, records: u64) {
+        self.skipped += records;
+    }
+
     /// How many more records are welcome.
     #[inline]
     pub fn room(&self) -> usize {
@@ -108,6 +115,10 @@ impl<T> OutBatch<T> {
 
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    pub(crate) fn take_skipped(&mut self) -> u64 {
+        std::mem::take(&mut self.skipped)
     }
 
     pub(crate) fn take_batch(&mut self) -> Option<Batch<T>> {

@@ -162,8 +162,10 @@ impl Engine {
             }
             running.insert(job.clone(), board.clone());
         }
-        let started = self.try_run(graph, settings, trace, board);
+        graph.job_starts();
+        let started = self.try_run(graph.clone(), settings, trace, board);
         if started.is_err() {
+            graph.job_ended();
             self.running
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)

@@ -13,8 +13,8 @@ use crate::error::BoxError;
 
 use super::named::SnapshotSources;
 
-/// Names a side output with records of type `S`. The program makes it: one clone is for the function, which puts records
-/// out with it, another for the stream's `side_output`.
+/// Names a side output with records of type `S`. The program makes it: one clone is for the function, which puts
+/// records out with it, another for the stream's `side_output`.
 #[derive(Debug)]
 pub struct SideTag<S> {
     index: usize,

@@ -108,13 +108,6 @@ pub enum FromTask {
         /// The source.
         uid: OperatorUid,
     },
-    /// A split was read to its end; the enumerator may forget it once a checkpoint without it completes.
-    SplitFinished {
-        /// The source.
-        uid: OperatorUid,
-        /// The split's id.
-        split: String,
-    },
     /// All inputs have ended, everything is flushed and the consumers have been sent the end. The subtask waits for
     /// a completed checkpoint that was triggered after this, because it holds output that only a commit makes
     /// visible. Said again from time to time while it waits, since the answer is a hint that may be lost.

@@ -109,12 +109,6 @@ impl OperatorSnapshot {
         self.states.iter().map(StateSnapshot::records).sum()
     }
 
-    /// The states' contributions one by one, in the order of declaration: for who writes a section before the
-    /// next state's are made.
-    pub fn into_states(self) -> Vec<StateSnapshot> {
-        self.states
-    }
-
     /// All sections, state by state in the order of declaration, each state's in hash order.
     ///
     /// # Errors

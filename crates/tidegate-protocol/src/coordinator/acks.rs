@@ -56,7 +56,7 @@ impl Coordinator {
             }
             FromTask::Failed { error, retryable: _ } => self.on_task_failed(subtask, &error),
             // For the split enumerators; the driver hands them there.
-            FromTask::RequestSplit { .. } | FromTask::SplitFinished { .. } => {}
+            FromTask::RequestSplit { .. } => {}
         }
     }
 

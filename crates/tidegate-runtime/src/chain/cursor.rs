@@ -64,23 +64,9 @@ impl<T> Cursor<T> {
         Some((value, time))
     }
 
-    /// The next record with its event time and key hash. The hash is there on keyed edges only.
-    #[inline]
-    pub fn next_hashed(&mut self) -> Option<(T, Option<EventTime>, Option<u64>)> {
-        let value = self.values.next()?;
-        let time = self.times.as_mut().and_then(Iterator::next);
-        let hash = self.hashes.as_mut().and_then(Iterator::next);
-        Some((value, time, hash))
-    }
-
     /// The records not yet taken.
     pub fn values(&self) -> &[T] {
         self.values.as_slice()
-    }
-
-    /// Whether records carry event times.
-    pub fn has_times(&self) -> bool {
-        self.times.is_some()
     }
 
     /// The key hashes of the records not yet taken, on keyed edges.

@@ -84,9 +84,12 @@ pub struct ReaderContext {
 }
 
 /// Where splits come from. Lives beside the coordinator, once per source.
+///
+/// Its methods are called on the job master's thread, which also triggers checkpoints and hears of cancellations: what
+/// takes long (listing a bucket, asking a broker) belongs on a thread of the enumerator's own, with
+/// [`NextSplit::Later`] until it is there. One that panics fails the attempt.
 pub trait SplitEnumerator<S, E>: Send {
-    /// A reader asks for a split. Answered now or later through `assign`; `None` says that there will be none for
-    /// this reader any more.
+    /// A reader asks for a split. After [`NextSplit::Later`] it is asked again for the same reader, about once a second.
     ///
     /// # Errors
     /// When discovery fails; the job fails over.

@@ -423,11 +423,6 @@ impl Task {
             .unwrap_or(Nanos::NEVER);
         least.min(until).min(self.snapshots.next_tick())
     }
-
-    /// When the task wants to be interrupted although it is busy.
-    pub fn interrupt_at(&mut self) -> Nanos {
-        self.next_deadline(Nanos::NEVER)
-    }
 }
 
 impl OpenSnapshot {

@@ -117,14 +117,7 @@ fn drive(master: &mut JobMaster, env: &mut LocalEnv, inbox: &Receiver<MasterEven
 
 /// Whether what others see of checkpoints may have changed.
 fn matters(event: &MasterEvent) -> bool {
-    !matches!(
-        event,
-        MasterEvent::FromTask(
-            _,
-            _,
-            FromTask::RequestSplit { .. } | FromTask::SplitFinished { .. }
-        )
-    )
+    !matches!(event, MasterEvent::FromTask(_, _, FromTask::RequestSplit { .. }))
 }
 
 impl LocalEnv {

@@ -54,7 +54,8 @@ TIDEGATE_PARALLELISM_DEFOULT=2 refused 2 "TIDEGATE_PARALLELISM_DEFAULT" config
 
 # What is skipped is counted.
 timeout 30 "$TIDEGATE" "${count[@]}" --input "$dir/good" "$dir/binary" "$dir/long" --on-error skip >"$dir/stdout" 2>"$dir/stderr"
-grep -q "skipped: invalid UTF-8 1, too long 1" "$dir/stdout"
+grep -q "skipped in this run: invalid UTF-8 1, too long 1" "$dir/stdout"
+grep -q "this run wrote 3 distinct words, 3 in all, to $dir/out" "$dir/stdout"
 sort "$dir"/out/* | cmp - <(printf 'fine\t1\none\t1\ntwo\t1\n')
 # A second run from the beginning would write everything twice.
 refused 1 "an earlier run of this job" "${count[@]}" --input "$dir/good"

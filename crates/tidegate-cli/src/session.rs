@@ -14,6 +14,7 @@ use tidegate::{Environment, JobHandle, StartOptions};
 use tidegate_types::CheckpointId;
 use tidegate_types::options::{Configuration, keys};
 use tidegate_web::{Address, Server};
+use tokio::time::timeout;
 
 use crate::args::Global;
 use crate::console::Console;
@@ -25,6 +26,9 @@ use crate::walk::Walk;
 /// Between two looks at a job.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
+/// How long the REST interface stays for clients that haven't fetched what came of their request.
+const FETCH: Duration = Duration::from_secs(10);
+
 /// Engine, REST interface and configuration of one command.
 pub(crate) struct Session<'a> {
     pub(crate) console: &'a Console,
@@ -32,7 +36,7 @@ pub(crate) struct Session<'a> {
     configuration: Configuration,
     name: &'static str,
     traced: Option<CheckpointId>,
-    _server: Option<Server>,
+    server: Option<Server>,
 }
 
 impl<'a> Session<'a> {
@@ -61,7 +65,7 @@ impl<'a> Session<'a> {
             configuration,
             name,
             traced,
-            _server: server,
+            server,
         })
     }
 
@@ -109,6 +113,28 @@ impl<'a> Session<'a> {
                 }),
             }
         })
+    }
+}
+
+impl Session<'_> {
+    /// Ends with what was done. The REST interface stays until clients know what came of what they began: a client that
+    /// stops the job would otherwise find nobody to tell it where the savepoint is. A signal ends this at once.
+    ///
+    /// # Errors
+    /// What there was.
+    pub(crate) fn end<T>(self, done: Result<T, CliError>) -> Result<T, CliError> {
+        if let (Some(server), false) = (self.server, matches!(done, Err(CliError::Interrupted { .. }))) {
+            self.engine.handle().block_on(async {
+                let Ok(mut signals) = take_over() else { return };
+                let fetched = timeout(FETCH, async {
+                    server.outcomes_fetched().await;
+                    // The last answer is still on its way.
+                    server.shutdown().await;
+                });
+                let _either = select(pin!(fetched), pin!(signals.next())).await;
+            });
+        }
+        done
     }
 }
 

@@ -68,18 +68,24 @@ pub(super) fn run(console: &Console, global: &Global, args: &IntervalArgs) -> Re
         keys: args.keys,
         per_second: Some(args.rate),
     };
+    let done = measure(&session, &workload, args);
+    session.end(done)
+}
+
+fn measure(session: &Session<'_>, workload: &Workload, args: &IntervalArgs) -> Result<(), CliError> {
+    let console = session.console;
     session.until_interrupted(async {
         if !args.json {
-            console.line(introduction(&workload))?;
+            console.line(introduction(workload))?;
             console.line(row(HEAD.map(str::to_owned)))?;
         }
         let mut rounds = Vec::new();
         for interval in &args.intervals {
             for number in 1..=args.rounds {
                 let measure = Measure {
-                    session: &session,
+                    session,
                     args,
-                    workload,
+                    workload: *workload,
                     interval: *interval,
                     number,
                 };

@@ -81,14 +81,20 @@ fn plan(args: &BackpressureArgs) -> (Plan, Workload) {
 pub(super) fn run(console: &Console, global: &Global, args: &BackpressureArgs) -> Result<(), CliError> {
     let (plan, workload) = plan(args);
     let session = Session::start(console, global, "backpressure")?;
+    let done = measure(&session, &plan, &workload);
+    session.end(done)
+}
+
+fn measure(session: &Session<'_>, plan: &Plan, workload: &Workload) -> Result<(), CliError> {
+    let console = session.console;
     session.until_interrupted(async {
         if !plan.json {
-            console.line(report::introduction(&plan, &workload))?;
+            console.line(report::introduction(plan, workload))?;
         }
         let mut summaries: Vec<Summary> = Vec::new();
         for in_flight in &plan.in_flight {
             for mode in &plan.modes {
-                let summary = round(&session, &plan, &workload, *mode, *in_flight).await?;
+                let summary = round(session, plan, workload, *mode, *in_flight).await?;
                 if !plan.json {
                     for line in report::in_words(&summary) {
                         console.line(line)?;

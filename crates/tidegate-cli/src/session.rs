@@ -19,8 +19,8 @@ use tokio::time::timeout;
 use crate::args::Global;
 use crate::console::Console;
 use crate::error::CliError;
-use crate::settings;
-use crate::signals::Signals;
+use crate::settings::{self, Decided};
+use crate::signals::{Came, Signals};
 use crate::walk::Walk;
 
 /// Between two looks at a job.
@@ -28,6 +28,9 @@ const LOOK_AGAIN: Duration = Duration::from_millis(5);
 
 /// How long the REST interface stays for clients that haven't fetched what came of their request.
 const FETCH: Duration = Duration::from_secs(10);
+
+/// How long a cancelled job is waited for.
+const GIVE_UP: Duration = Duration::from_secs(5);
 
 /// Engine, REST interface and configuration of one command.
 pub(crate) struct Session<'a> {
@@ -40,12 +43,18 @@ pub(crate) struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Starts an engine for jobs of this name.
+    /// Starts an engine for jobs of this name, of which the command decides some options itself.
     ///
     /// # Errors
     /// When something is wrong with the configuration, or nothing can be listened at.
-    pub(crate) fn start(console: &'a Console, global: &Global, name: &'static str) -> Result<Self, CliError> {
+    pub(crate) fn start(
+        console: &'a Console,
+        global: &Global,
+        name: &'static str,
+        decided: &[Decided],
+    ) -> Result<Self, CliError> {
         let mut configuration = settings::configuration(global)?;
+        settings::refuse(&configuration, decided)?;
         configuration.set(&keys::PIPELINE_NAME, name.to_owned());
         let settings = configuration.resolve()?;
         let engine = Engine::start()
@@ -105,14 +114,24 @@ impl<'a> Session<'a> {
     ) -> Result<T, CliError> {
         self.engine.handle().block_on(async {
             let mut signals = take_over()?;
-            match select(pin!(work), pin!(signals.next())).await {
-                Either::Left((done, _)) => done,
-                Either::Right((came, _)) => Err(CliError::Interrupted {
-                    name: came.name,
-                    number: came.number,
-                }),
-            }
+            let mut work = pin!(work);
+            let Came { name, number } = match select(work.as_mut(), pin!(signals.next())).await {
+                Either::Left((done, _)) => return done,
+                Either::Right((came, _)) => came,
+            };
+            // What still runs writes into directories that go with the work; a second signal doesn't wait.
+            let _either = select(pin!(self.give_up()), pin!(signals.next())).await;
+            Err(CliError::Interrupted { name, number })
         })
+    }
+
+    /// Cancels every job that still runs, so that it leaves nothing in a directory that is about to go.
+    pub(crate) async fn give_up(&self) {
+        for job in self.engine.jobs() {
+            job.cancel();
+            // User code that hangs is left where it is.
+            let _in_time = timeout(GIVE_UP, job.ended()).await;
+        }
     }
 }
 
@@ -148,6 +167,18 @@ pub(crate) struct Running<'a> {
     console: &'a Console,
     pub(crate) job: JobHandle,
     walk: Option<Walk>,
+}
+
+impl Drop for Running<'_> {
+    /// Whoever asked for a checkpoint's walk and saw none is told why.
+    fn drop(&mut self) {
+        if let Some(walk) = &self.walk {
+            // The last decision may have come after the last look.
+            if walk.show(self.console, self.running()).is_ok() {
+                walk.say_if_missed(self.console);
+            }
+        }
+    }
 }
 
 impl Running<'_> {

@@ -14,13 +14,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_types::Parallelism;
-use tidegate_types::options::{CheckpointingMode, GateBudget};
+use tidegate_types::options::{CheckpointingMode, GateBudget, keys};
 
-use super::keyed::Workload;
+use super::keyed::{self, Workload};
 use crate::args::{BackpressureArgs, Global, Modes, Preset};
 use crate::console::Console;
 use crate::error::CliError;
 use crate::session::Session;
+use crate::settings::Decided;
 
 use report::Summary;
 use round::round;
@@ -77,10 +78,23 @@ fn plan(args: &BackpressureArgs) -> (Plan, Workload) {
     (plan, workload)
 }
 
+/// The options that runs differ in, or that decide how long they take.
+fn decided() -> Vec<Decided> {
+    let mut all = keyed::decided().to_vec();
+    all.extend([
+        (keys::CHECKPOINT_INTERVAL.key(), Some("--interval")),
+        (keys::CHECKPOINT_MODE.key(), Some("--modes")),
+        (keys::UNALIGNED_ENABLED.key(), Some("--modes")),
+        (keys::ALIGNED_TIMEOUT.key(), Some("--aligned-timeout")),
+        (keys::GATE_BUDGET.key(), Some("--in-flight")),
+    ]);
+    all
+}
+
 /// Runs the demo.
 pub(super) fn run(console: &Console, global: &Global, args: &BackpressureArgs) -> Result<(), CliError> {
     let (plan, workload) = plan(args);
-    let session = Session::start(console, global, "backpressure")?;
+    let session = Session::start(console, global, "backpressure", &decided())?;
     let done = measure(&session, &plan, &workload);
     session.end(done)
 }

@@ -20,7 +20,7 @@ use tidegate_types::options::{RestartStrategyKind, keys};
 
 use super::as_option;
 use super::limited::Limited;
-use crate::args::{Global, OnError, WordcountArgs};
+use crate::args::{Global, MaybeTime, OnError, WordcountArgs};
 use crate::console::Console;
 use crate::error::CliError;
 use crate::render::{count, plural, time};
@@ -28,13 +28,16 @@ use crate::session::{Running, Session, take_over};
 use crate::signals::Came;
 use ending::{finished, suspend};
 
+/// Between checkpoints, if nobody says anything else.
+const INTERVAL: Duration = Duration::from_millis(200);
+
 /// Between two lines about how far it is, where no progress is shown.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
 /// Runs the job until it ends or a signal comes.
 pub(super) fn run(console: &Console, global: &Global, args: &WordcountArgs) -> Result<(), CliError> {
-    let session = Session::start(console, global, "wordcount")?;
-    let done = count_words(&session, args);
+    let session = Session::start(console, global, "wordcount", &[])?;
+    let done = count_words(&session, args).map_err(in_flags);
     session.end(done)
 }
 
@@ -76,19 +79,30 @@ fn count_words(session: &Session<'_>, args: &WordcountArgs) -> Result<(), CliErr
 }
 
 fn configure(c: &mut Configuration, args: &WordcountArgs) -> Result<(), CliError> {
-    c.set(&keys::CHECKPOINT_INTERVAL, args.interval.0);
+    c.set(&keys::CHECKPOINT_INTERVAL, Some(INTERVAL));
     // What is wrong with the input is wrong again after a restart, and a person looks at a demo.
     c.set(&keys::RESTART_STRATEGY, RestartStrategyKind::None);
+    if let Some(MaybeTime(interval)) = args.interval {
+        c.set_flag("--interval", &keys::CHECKPOINT_INTERVAL, interval);
+    }
     if let Some(dir) = &args.checkpoint_dir {
-        c.set(&keys::CHECKPOINT_DIR, as_option(dir)?);
+        c.set_flag("--checkpoint-dir", &keys::CHECKPOINT_DIR, as_option(dir)?);
     }
     if let Some(mode) = args.mode {
-        c.set(&keys::CHECKPOINT_MODE, mode);
+        c.set_flag("--mode", &keys::CHECKPOINT_MODE, mode);
     }
     if let Some(parallelism) = args.parallelism {
-        c.set(&keys::PARALLELISM, parallelism);
+        c.set_flag("--parallelism", &keys::PARALLELISM, parallelism);
     }
     Ok(())
+}
+
+/// The files' reader speaks to programmers; here there is a flag for what it advises.
+fn in_flags(error: CliError) -> CliError {
+    match error {
+        CliError::Failed(text) => CliError::Failed(text.replace("OnBadRecord::Skip", "--on-error skip")),
+        other => other,
+    }
 }
 
 /// What is asked for and can't be.
@@ -273,7 +287,7 @@ mod tests {
     use std::fs;
 
     use super::*;
-    use crate::args::{Defines, MaybeTime};
+    use crate::args::Defines;
 
     fn args(input: &std::path::Path, output: &std::path::Path) -> WordcountArgs {
         WordcountArgs {
@@ -281,7 +295,7 @@ mod tests {
             input: vec![input.to_owned()],
             output: output.to_owned(),
             checkpoint_dir: None,
-            interval: MaybeTime(Some(Duration::from_millis(20))),
+            interval: Some(MaybeTime(Some(Duration::from_millis(20)))),
             mode: None,
             parallelism: Some(tidegate_types::Parallelism(2)),
             rate: None,

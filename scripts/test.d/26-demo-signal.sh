@@ -38,8 +38,10 @@ ended() {
     [[ -z $(ls -A "$dir/own") ]] || fail "demo $*: left behind: $(find "$dir/own")"
 }
 
-for n in 1 2 3; do
-    ended 15 TERM backpressure --interval 20ms --work 1ms --checkpoints 1000
-    ended 2 INT interval --intervals 20ms,10s
+# Checkpoints one after the other, so that one is being written when the signal comes.
+for n in 1 2 3 4 5 6; do
+    ended 15 TERM backpressure --interval 10ms --work 0ms --parallelism 8 --checkpoints 1000 --in-flight fixed:10 \
+        --keys 10000
 done
+ended 2 INT interval --intervals 20ms,10s
 echo "demos that are ended by a signal leave no directory behind"

@@ -107,8 +107,8 @@ impl Operations {
         self.by_key.contains_key(key)
     }
 
-    /// How an operation stands, for a client: `None` if it isn't known, `Some(None)` while it is in progress. An outcome
-    /// counts as fetched from now on.
+    /// How an operation stands, for a client: `None` if it isn't known, `Some(None)` while it is in progress. An
+    /// outcome counts as fetched from now on.
     pub(crate) fn fetch(&mut self, key: &Key) -> Option<Option<&Answer>> {
         let operation = self.by_key.get_mut(key)?;
         if operation.outcome.is_some() && !operation.fetched {

@@ -124,10 +124,10 @@ impl Server {
         self.local
     }
 
-    /// Resolves when the outcome of every operation that clients have begun (savepoints, stops, checkpoints) was fetched
-    /// once; at once if none was begun. Who ends a process with its job should wait for this, with a time limit of his
-    /// own, and then [shut down](Self::shutdown): otherwise the client that stopped the job never learns where its
-    /// savepoint is.
+    /// Resolves when the outcome of every operation that clients have begun (savepoints, stops, checkpoints) was
+    /// fetched once; at once if none was begun. Who ends a process with its job should wait for this, with a time limit
+    /// of his own, and then [shut down](Self::shutdown): otherwise the client that stopped the job never learns where
+    /// its savepoint is.
     pub async fn outcomes_fetched(&self) {
         let mut unfetched = self.unfetched.clone();
         // With the state gone nobody can ask any more.

@@ -282,6 +282,33 @@ fn a_checkpoint_that_is_retired_meanwhile_is_passed_over() {
 }
 
 #[test]
+fn a_checkpoint_that_is_retired_while_it_alone_is_read_is_gone_and_not_damaged() {
+    let mut gone = 0;
+    for reads_before in 0..6 {
+        let store = memory();
+        let (_, claim) = job_at(&CheckpointStore::over(store.clone(), "memory:///"));
+        let epoch = claim.leadership.epoch();
+        let job = job_over(Arc::new(Retiring {
+            inner: store,
+            paths: vec![
+                "chk-2/_metadata".to_owned(),
+                file_name(2, 0, epoch, 1).in_checkpoint(),
+                file_name(2, 2, epoch, 1).in_shared(),
+            ],
+            reads_before: AtomicU64::new(reads_before),
+        }));
+        match block_on(verify_at(job.dir().child("chk-2"))) {
+            Ok(report) => assert!(report.ok, "before read {reads_before}: {report:?}"),
+            Err(error) => {
+                assert_ne!(error.kind(), ErrorKind::Corrupted, "{error}");
+                gone += 1;
+            }
+        }
+    }
+    assert!((2..6).contains(&gone), "{gone}");
+}
+
+#[test]
 fn a_missing_file_of_a_checkpoint_that_stands_is_damage() {
     let store = memory();
     let (job, claim) = job_at(&CheckpointStore::over(store.clone(), "memory:///"));

@@ -238,7 +238,7 @@ pub enum OptionError {
 pub struct OptionErrors(pub(super) Vec<OptionError>);
 
 impl OptionErrors {
-    /// The problems, at least one; in the order code, file, environment, arguments, combinations.
+    /// The problems, at least one; in the order code, file, environment, flags, arguments, combinations.
     pub fn problems(&self) -> &[OptionError] {
         &self.0
     }

@@ -2,7 +2,8 @@
 //!
 //! Words are what Unicode white space separates. A word's count is put out by a timer at the end of time, which comes
 //! with the end of the input, so each word stands once in the committed files. SIGTERM and SIGINT suspend the job
-//! in a last checkpoint ([`ending`]); `kill -9` needs no preparation: `--restore latest` goes on from the newest checkpoint.
+//! in a last checkpoint ([`ending`]); `kill -9` needs no preparation: `--restore latest` goes on from the newest
+//! checkpoint.
 
 mod ending;
 

@@ -203,6 +203,7 @@ impl MasterEnv for SimEnv {
                 Err(error) => error.to_string(),
             }
         ));
+        self.graph.job_ended();
         self.ended = Some(outcome);
     }
 }

@@ -156,6 +156,7 @@ impl Process {
             finished: BTreeMap::new(),
         };
         process.shared.note(&format!("p{name} starts"));
+        process.job.graph.job_starts();
         process.tell(MasterEvent::Start);
         process
     }

@@ -118,8 +118,14 @@ pub enum BuildError {
 }
 
 /// Every problem of a job.
-#[derive(Debug)]
 pub struct BuildErrors(pub Vec<BuildError>);
+
+/// The text itself: what `main` returns is printed by it.
+impl fmt::Debug for BuildErrors {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
 
 impl fmt::Display for BuildErrors {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -51,14 +51,8 @@ impl Environment {
     /// Starts a stream at a source.
     pub fn source<S: Source>(&self, name: &str, source: S) -> Stream<S::Out> {
         let source = erase(source);
-        let spec = SourceSpec {
-            enumerator: {
-                let source = source.clone();
-                Arc::new(move |restored| source.enumerator(restored))
-            },
-        };
         let draft = NodeDraft {
-            source: Some(spec),
+            source: Some(SourceSpec::of(&source)),
             stateful: true,
             ..NodeDraft::new(name, make_source(source), TypedOps::<S::Out>::shared())
         };

@@ -4,6 +4,7 @@ pub use crate::{
     BuildErrors, Collected, ConnectedKeyedStreams, ConnectedStreams, Drain, Environment, JobGraph, JobHandle,
     KeyedStream, StartOptions, Stream,
 };
+pub use tidegate_files::{CsvFiles, FileSink, JsonLinesFiles, OnBadRecord, TextFiles};
 pub use tidegate_runtime::error::{BoxError, Permanent};
 pub use tidegate_runtime::master::{JobError, JobOutcome, JobState};
 pub use tidegate_runtime::operators::{
@@ -11,11 +12,12 @@ pub use tidegate_runtime::operators::{
     SnapshotContext, Timer, TimerKind, WatermarkStrategy,
 };
 pub use tidegate_runtime::source::{
-    ChannelSender, ChannelSource, CollectionSource, GeneratorSource, PushSource, SourceContext,
+    ChannelSender, ChannelSource, CollectionSource, DroppedRecords, GeneratorSource, PushSource, SendError,
+    SourceContext,
 };
 pub use tidegate_state::{
-    AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState, ReducingState,
-    States, Ttl, ValueState,
+    Aggregate, AggregatingState, BroadcastState, KeyContext, ListState, MapState, OperatorListState,
+    ReducingState, States, Ttl, TtlUpdate, TtlVisibility, ValueState,
 };
-pub use tidegate_types::options::Configuration;
+pub use tidegate_types::options::{Configuration, keys};
 pub use tidegate_types::{CheckpointId, EventTime, SavepointFormat};

@@ -86,8 +86,6 @@ impl SplitEnumerator<Never, u64> for Panics {
         Ok(NextSplit::NoMore)
     }
 
-    fn add_back(&mut self, _: Vec<Never>) {}
-
     fn take_over(&mut self, _: Vec<Never>) {}
 
     fn snapshot(&mut self) -> Result<u64, BoxError> {
@@ -238,6 +236,53 @@ fn settings_that_contradict_each_other_are_one_error() {
         error.contains("initial-backoff") && error.contains("max-backoff"),
         "{error}"
     );
+}
+
+/// Nothing is committed behind the last checkpoint, and there would be none.
+#[test]
+fn a_two_phase_sink_needs_the_last_checkpoint() {
+    let mut env = Environment::new("no last one");
+    env.configuration()
+        .set_text("execution.checkpointing.checkpoints-after-tasks-finish", "false");
+    let _result = env
+        .from_collection("numbers", vec![1u64])
+        .uid("numbers")
+        .collect("result");
+    says(&env, &["sink `result`", "checkpoints-after-tasks-finish"]);
+}
+
+/// What a program's `main` returns is printed by `Debug`.
+#[test]
+fn errors_read_the_same_where_main_returns_them() {
+    let env = Environment::new("nothing");
+    let error = env.build().expect_err("there is no source");
+    assert_eq!(format!("{error:?}"), error.to_string());
+    let error = JobError::Settings("too many".into());
+    assert_eq!(format!("{error:?}"), "the job's settings can't be used: too many");
+}
+
+/// Puts texts out at its side output 0.
+struct Texts;
+
+impl ProcessFunction<(), u64, u64> for Texts {
+    fn process(&mut self, record: u64, cx: &mut ProcessContext<'_, (), u64>) -> Result<(), BoxError> {
+        cx.side(&SideTag::<String>::new(0, "texts"), record.to_string());
+        Ok(())
+    }
+}
+
+#[test]
+fn a_side_output_that_is_consumed_as_another_type_fails_the_job() {
+    let env = Environment::new("side");
+    let numbers = env
+        .from_collection("numbers", vec![1u64])
+        .uid("numbers")
+        .process("texts", || Texts)
+        .uid("texts");
+    let _none = numbers
+        .side_output(&SideTag::<u64>::new(0, "texts"))
+        .collect("none");
+    says(&env, &["side output 0", "String", "SideTag"]);
 }
 
 /// Checkpoints are counted from 1 again in each run over a store in memory.

@@ -1,5 +1,7 @@
 //! Verbs whose functions can fail, and what a job says of programs that can't be built.
 
+use std::sync::atomic::Ordering::Relaxed;
+
 use tidegate::prelude::*;
 
 fn run(env: &Environment) -> Result<JobOutcome, String> {
@@ -17,6 +19,24 @@ fn run(env: &Environment) -> Result<JobOutcome, String> {
         }
         text
     })
+}
+
+/// Over all tasks of the last attempt.
+fn records_skipped(job: &JobHandle) -> u64 {
+    let tasks = job.status().subtasks;
+    let skipped = tasks.iter().map(|t| &t.metrics.records_skipped);
+    skipped.map(|n| n.load(Relaxed)).sum()
+}
+
+#[test]
+fn a_skip_is_counted_though_nobody_reads_the_side_output() {
+    let env = Environment::new("counts-skips");
+    let (made, _bad) = texts(&env).try_map_or_side("map", |t: String| t.parse::<u64>());
+    let _sink = made.discard("made");
+    let job = env.build().expect("builds").start(StartOptions::default());
+    let job = job.expect("starts");
+    job.wait_blocking().expect("ends well");
+    assert_eq!(records_skipped(&job), 2);
 }
 
 fn texts(env: &Environment) -> Stream<String> {
@@ -48,12 +68,15 @@ fn a_skipped_record_is_in_the_side_output_and_the_others_go_on() {
     let (i, no_i) = texts_as(&env, "more").try_flat_map_or_side("expand", dots);
     let collected = (k.collect("kept"), i.collect("items"));
     let skipped = (not_k.collect("not kept"), no_i.collect("no items"));
-    assert_eq!(run(&env), Ok(JobOutcome::Finished));
+    let job = env.build().expect("builds").start(StartOptions::default());
+    let job = job.expect("starts");
+    assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished);
     assert_eq!(collected.0.take(), ["30"]);
     assert_eq!(collected.1.take(), [vec![1], vec![30; 30]].concat());
     let bad = ["two", "-"].map(|text| (text.to_owned(), NO_DIGIT.to_owned()));
     assert_eq!(skipped.0.take(), bad);
     assert_eq!(skipped.1.take(), bad);
+    assert_eq!(records_skipped(&job), 4);
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::Ordering::Relaxed;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::files::{CsvFiles, FileSink, OnBadRecord, TextFiles};
@@ -105,14 +106,17 @@ fn bad_records_are_skipped_and_counted_or_end_the_job() {
             .expect("builds")
             .start(StartOptions::default())
             .expect("starts");
-        (job.wait_blocking(), rows.take().len())
+        let ended = job.wait_blocking();
+        let tasks = job.status().subtasks;
+        let counted = tasks.iter().map(|t| t.metrics.records_skipped.load(Relaxed));
+        (ended, (rows.take().len(), counted.sum::<u64>()))
     };
     let rows = CsvFiles::new([&path]).on_bad_record(OnBadRecord::Skip);
     let skipped = rows.skipped();
     let (ended, found) = run("lenient", rows);
     assert_eq!(
         (ended.expect("ends well"), found, skipped.total()),
-        (JobOutcome::Finished, 2, 1)
+        (JobOutcome::Finished, (2, 1), 1)
     );
     let (ended, _) = run("strict", CsvFiles::new([&path]));
     let error = ended.expect_err("a bad record is an error").to_string();

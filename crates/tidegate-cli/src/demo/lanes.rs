@@ -153,10 +153,6 @@ impl SplitEnumerator<Lane, Undealt> for Undealt {
         Ok(self.lanes.pop().map_or(NextSplit::NoMore, NextSplit::Split))
     }
 
-    fn add_back(&mut self, splits: Vec<Lane>) {
-        self.lanes.extend(splits);
-    }
-
     fn take_over(&mut self, splits: Vec<Lane>) {
         self.lanes
             .retain(|free| splits.iter().all(|held| held.lane != free.lane));

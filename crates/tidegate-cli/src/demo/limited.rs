@@ -54,6 +54,14 @@ impl<S: Source> Source for Limited<S> {
             }
         })
     }
+
+    fn job_starts(&self) {
+        self.source.job_starts();
+    }
+
+    fn job_ended(&self) {
+        self.source.job_ended();
+    }
 }
 
 struct Paced<T, S> {

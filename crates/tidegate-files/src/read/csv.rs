@@ -342,7 +342,7 @@ impl<T> CsvCursor<T> {
     fn judge(&mut self, result: &ReadRecordResult) -> Token {
         let discarding = self.mode == Mode::Discarding;
         // Its line end may be one or two bytes.
-        let too_long = self.input.offset() - self.record.offset > self.limit as u64 + 2;
+        let too_long = self.input.offset() - self.record.offset > (self.limit as u64).saturating_add(2);
         match result {
             ReadRecordResult::Record => {
                 self.mode = Mode::Between;

@@ -231,7 +231,11 @@ impl Search<'_> {
                 path: path.to_owned(),
             });
         };
-        if self.seen.insert(path.to_owned()) {
+        let real = match fs::canonicalize(path) {
+            Ok(real) => real,
+            Err(e) => return self.unreadable(path.to_owned(), e, walked),
+        };
+        if self.seen.insert(real) {
             self.files.push(ListedFile {
                 path: text.into(),
                 file: Fingerprint::of(&meta),

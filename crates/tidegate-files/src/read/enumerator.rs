@@ -98,10 +98,6 @@ impl SplitEnumerator<FileSplit, FileEnumeration> for FileEnumerator {
         Ok(self.next().map_or(NextSplit::NoMore, NextSplit::Split))
     }
 
-    fn add_back(&mut self, splits: Vec<FileSplit>) {
-        self.state.returned.extend(splits);
-    }
-
     fn take_over(&mut self, splits: Vec<FileSplit>) {
         for held in splits {
             self.hand_out_up_to(&held);

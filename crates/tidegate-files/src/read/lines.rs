@@ -125,7 +125,7 @@ impl<L: LineFormat> LineCursor<L> {
             return Ok(self.line(self.scanned, self.scanned));
         }
         // One byte of it may be the `\r` of the line end.
-        if self.scanned > self.limit + 1 {
+        if self.scanned > self.limit.saturating_add(1) {
             let bad = self.bad(BadRecordReason::TooLong { limit: self.limit });
             self.mode = Mode::Discarding {
                 start: self.input.offset(),

@@ -26,6 +26,8 @@ pub(crate) struct FileReader<F: Format> {
     format: F,
     options: ReadOptions,
     skipped: SkippedRecords,
+    /// What was skipped since the last poll's end, for the task's counter.
+    skipped_now: u64,
     current: Option<Current<F::Cursor>>,
     queue: VecDeque<FileSplit>,
 }
@@ -64,28 +66,31 @@ impl<F: Format> FileReader<F> {
             format,
             options,
             skipped,
+            skipped_now: 0,
             current: None,
             queue: VecDeque::new(),
         }
     }
 
-    fn on_bad(&self, bad: BadRecord) -> Result<(), SourceError> {
+    fn on_bad(&mut self, bad: BadRecord) -> Result<(), SourceError> {
         match self.options.on_bad_record {
             OnBadRecord::Fail => Err(SourceError::Bad(bad)),
             OnBadRecord::Skip => {
                 self.skipped.note(bad.reason.kind(), &bad);
+                self.skipped_now += 1;
                 Ok(())
             }
         }
     }
 
     /// An error that costs the rest of a split, if it may be skipped.
-    fn on_error(&self, error: SourceError) -> Result<(), SourceError> {
+    fn on_error(&mut self, error: SourceError) -> Result<(), SourceError> {
         match error {
             SourceError::Unreadable { .. } | SourceError::Read { .. }
                 if self.options.on_bad_record == OnBadRecord::Skip =>
             {
                 self.skipped.note(SkipReason::UnreadableFile, &error);
+                self.skipped_now += 1;
                 Ok(())
             }
             // A header that is a bad record costs its file.
@@ -136,7 +141,10 @@ impl<F: Format> FileReader<F> {
                 Ok(Step::Working) => steps = STRIDE,
                 Ok(Step::Bad(bad)) => match self.options.on_bad_record {
                     OnBadRecord::Fail => break Err(SourceError::Bad(bad)),
-                    OnBadRecord::Skip => self.skipped.note(bad.reason.kind(), &bad),
+                    OnBadRecord::Skip => {
+                        self.skipped.note(bad.reason.kind(), &bad);
+                        self.skipped_now += 1;
+                    }
                 },
                 Ok(Step::End) => break Ok(Left::Done),
                 Err(error) => break Err(error),
@@ -144,6 +152,26 @@ impl<F: Format> FileReader<F> {
         };
         *left_bytes = left_bytes.saturating_sub(cursor.consumed() - begun_at);
         left
+    }
+
+    fn read_on(&mut self, out: &mut OutBatch<F::Out>, cx: &PollContext<'_>) -> Result<Poll, SourceError> {
+        let mut left_bytes = POLL_BYTES;
+        loop {
+            if !self.take_up()? {
+                return Ok(Poll::SplitsDone);
+            }
+            match self.read(out, cx, &mut left_bytes) {
+                Ok(Left::Paused) => return Ok(Poll::More),
+                Ok(Left::Done) => self.current = None,
+                Err(error) => {
+                    self.on_error(error)?;
+                    self.current = None;
+                }
+            }
+            if out.is_full() || left_bytes == 0 || (cx.urgent)() {
+                return Ok(Poll::More);
+            }
+        }
     }
 }
 
@@ -161,23 +189,9 @@ impl<F: Format> SplitReader<F::Out, FileSplit> for FileReader<F> {
     }
 
     fn poll(&mut self, out: &mut OutBatch<F::Out>, cx: &mut PollContext<'_>) -> Result<Poll, BoxError> {
-        let mut left_bytes = POLL_BYTES;
-        loop {
-            if !self.take_up().map_err(SourceError::boxed)? {
-                return Ok(Poll::SplitsDone);
-            }
-            match self.read(out, cx, &mut left_bytes) {
-                Ok(Left::Paused) => return Ok(Poll::More),
-                Ok(Left::Done) => self.current = None,
-                Err(error) => {
-                    self.on_error(error).map_err(SourceError::boxed)?;
-                    self.current = None;
-                }
-            }
-            if out.is_full() || left_bytes == 0 || (cx.urgent)() {
-                return Ok(Poll::More);
-            }
-        }
+        let polled = self.read_on(out, cx).map_err(SourceError::boxed);
+        out.note_skipped(std::mem::take(&mut self.skipped_now));
+        polled
     }
 
     fn snapshot(&mut self, _: CheckpointId) -> Result<Vec<FileSplit>, BoxError> {

@@ -53,8 +53,9 @@ impl Default for ReadOptions {
 ///
 /// Inputs are files, directories (read with everything below them, in the order of names, without what begins with
 /// a dot) and patterns (`logs/*.log`, `data/**/part-?`). Relative ones are looked up once, when the job begins;
-/// snapshots hold absolute paths. A file that is reached by several inputs is read once. What is appended to a
-/// file after it was listed is not read, except for the end of its last line.
+/// snapshots hold absolute paths. A file that is reached by several inputs or symbolic links is read once; hard links
+/// are files of their own. What is appended to a file after it was listed is not read, except for the end of its last
+/// line.
 ///
 /// Between two subtasks there is no order among records, nor among those of two splits; within a split they come in
 /// the file's order.

@@ -5,6 +5,8 @@
 
 use std::time::Duration;
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 use tidegate_types::snapshot::{Section, SubtaskSnapshot};
 use tidegate_types::{
@@ -215,7 +217,7 @@ pub struct RequestDone {
 }
 
 /// A request that wasn't met, with what to do.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
+#[derive(Clone, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum RequestFailure {
     /// It could not start.
     #[error("{reason}")]
@@ -226,4 +228,11 @@ pub enum RequestFailure {
     /// Its checkpoint failed.
     #[error("{0}")]
     Failed(Box<FailureRecord>),
+}
+
+/// The text itself: what `main` returns is printed by it.
+impl fmt::Debug for RequestFailure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }

@@ -15,6 +15,8 @@ pub struct OperatorDefaults {
     pub idle_after: Option<Duration>,
     /// Records that a push source stages under its lock (`source.max-staged-records`).
     pub max_staged_records: usize,
+    /// Whether the job takes checkpoints by itself (`execution.checkpointing.interval`).
+    pub periodic_checkpoints: bool,
 }
 
 impl From<&Settings> for OperatorDefaults {
@@ -23,6 +25,7 @@ impl From<&Settings> for OperatorDefaults {
             watermark_interval: settings.job.auto_watermark_interval,
             idle_after: settings.sources.idle_timeout,
             max_staged_records: settings.sources.max_staged_records as usize,
+            periodic_checkpoints: settings.checkpoints.interval.is_some(),
         }
     }
 }

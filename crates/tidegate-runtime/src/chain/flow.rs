@@ -71,6 +71,7 @@ pub struct Pass<'a> {
     clock: &'a dyn Clock,
     fuel: usize,
     records: u64,
+    skipped: u64,
     now: Nanos,
     wall_ms: EventTime,
     overdraft: bool,
@@ -84,6 +85,7 @@ impl<'a> Pass<'a> {
             clock,
             fuel,
             records: 0,
+            skipped: 0,
             now: clock.now(),
             wall_ms: clock.wall_ms(),
             overdraft: false,
@@ -138,6 +140,16 @@ impl<'a> Pass<'a> {
     pub fn spend_run(&mut self, records: usize) {
         self.fuel = self.fuel.saturating_sub(records);
         self.records += records as u64;
+    }
+
+    /// Records were skipped: user code failed on them, or a reader could make nothing of them.
+    pub fn note_skipped(&mut self, records: u64) {
+        self.skipped += records;
+    }
+
+    /// Records skipped so far, over all operators of the chain.
+    pub fn skipped(&self) -> u64 {
+        self.skipped
     }
 
     /// Records processed so far, over all operators of the chain.

@@ -12,6 +12,7 @@ pub struct OutBatch<T> {
     values: Vec<T>,
     times: Option<Vec<EventTime>>,
     limit: usize,
+    skipped: u64,
     watermark: Option<EventTime>,
     status: Option<Activity>,
     pub(super) sides: Vec<Option<Box<dyn SideLink>>>,
@@ -23,6 +24,7 @@ impl<T> Default for OutBatch<T> {
             values: Vec::new(),
             times: None,
             limit: 0,
+            skipped: 0,
             watermark: None,
             status: None,
             sides: Vec::new(),
@@ -57,13 +59,26 @@ impl<T> OutBatch<T> {
     }
 
     /// Puts a record out at the side output with this index; dropped if nobody consumes that.
+    ///
+    /// # Panics
+    /// If it is consumed as records of another type.
     pub fn push_side<S: 'static>(&mut self, index: usize, value: S, time: Option<EventTime>) {
         if let Some(Some(side)) = self.sides.get_mut(index) {
             let buffer: &mut dyn Any = side.buffer();
-            if let Some(buffer) = buffer.downcast_mut::<OutBatch<S>>() {
-                buffer.push(value, time);
+            match buffer.downcast_mut::<OutBatch<S>>() {
+                Some(buffer) => buffer.push(value, time),
+                None => panic!(
+                    "side output {index} is consumed as records of another type than `{}`, which is put out there: \
+                     give both the same `SideTag`",
+                    std::any::type_name::<S>()
+                ),
             }
         }
+    }
+
+    /// A reader passed over so many records that it couldn't read: they are counted among the task's skipped ones.
+    pub fn note_skipped(&mut self, records: u64) {
+        self.skipped += records;
     }
 
     /// How many more records are welcome.
@@ -100,6 +115,10 @@ impl<T> OutBatch<T> {
 
     pub(crate) fn set_limit(&mut self, limit: usize) {
         self.limit = limit;
+    }
+
+    pub(crate) fn take_skipped(&mut self) -> u64 {
+        std::mem::take(&mut self.skipped)
     }
 
     pub(crate) fn take_batch(&mut self) -> Option<Batch<T>> {

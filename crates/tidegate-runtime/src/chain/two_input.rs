@@ -107,7 +107,7 @@ pub trait Operator2<A, B, O>: Send {
         Ok(true)
     }
 
-    /// See [`Operator::is_suspended`](super::Operator::is_suspended). What is put in next, on either input, waits for it.
+    /// See [`Operator::is_suspended`](super::Operator::is_suspended). What comes next, on either input, waits for it.
     fn is_suspended(&self) -> bool {
         false
     }

@@ -58,8 +58,7 @@ fn drive(task: &mut Task, signal: &TaskSignal, clock: &dyn Clock, ticker: &Ticke
     loop {
         // Before the step: what is notified while it runs is noticed by the next.
         signal.take_notified();
-        signal.set_deadline(clock.now() + TICK);
-        ticker.wake();
+        ticker.begin_step(signal, clock.now() + TICK);
         let step = guarded(task, |task| task.step(STEP_RECORDS));
         let (until, wait) = match step {
             Step::Busy => continue,

@@ -22,7 +22,7 @@ use tidegate_types::{EdgeKind, JobId, MaxParallelism, OperatorUid, Parallelism, 
 
 use crate::error::BoxError;
 use crate::operators::{AnyCommitter, SinkContext};
-use crate::source::AnyEnumerator;
+use crate::source::{AnyEnumerator, AnySource};
 
 pub use build::{
     Built, Make, MakeContext, Outputs, make_one_input, make_sink_node, make_source, make_two_input,
@@ -148,6 +148,22 @@ pub type MakeCommitter =
 pub struct SourceSpec {
     /// Makes its enumerator.
     pub enumerator: MakeEnumerator,
+    /// See [`Source::job_starts`](crate::source::Source::job_starts).
+    pub job_starts: Arc<dyn Fn() + Send + Sync>,
+    /// See [`Source::job_ended`](crate::source::Source::job_ended).
+    pub job_ended: Arc<dyn Fn() + Send + Sync>,
+}
+
+impl SourceSpec {
+    /// What `source` has beside the coordinator.
+    pub fn of<T: 'static>(source: &Arc<dyn AnySource<T>>) -> Self {
+        let (makes, starts, ended) = (source.clone(), source.clone(), source.clone());
+        Self {
+            enumerator: Arc::new(move |restored| makes.enumerator(restored)),
+            job_starts: Arc::new(move || starts.job_starts()),
+            job_ended: Arc::new(move || ended.job_ended()),
+        }
+    }
 }
 
 /// What a sink has beside the coordinator.
@@ -203,6 +219,23 @@ impl JobGraph {
             .map(|n| &*self.node(*n).name)
             .collect();
         names.join(" -> ")
+    }
+
+    /// Tells every source that the job is being started in this process. Whoever starts it does, before the first
+    /// attempt.
+    pub fn job_starts(&self) {
+        self.nodes
+            .iter()
+            .filter_map(|n| n.source.as_ref())
+            .for_each(|s| (s.job_starts)());
+    }
+
+    /// Tells every source that the job has ended in this process. Whoever led it does, before others hear of the end.
+    pub fn job_ended(&self) {
+        self.nodes
+            .iter()
+            .filter_map(|n| n.source.as_ref())
+            .for_each(|s| (s.job_ended)());
     }
 
     /// All sub-consumers of a node's output, in the order of the graph: (consumer, input index).

@@ -14,6 +14,7 @@ use crate::error::{BoxError, guarded};
 use crate::graph::{Attempt, JobGraph};
 use crate::operators::{AnyCommitter, SinkContext, read_committables};
 
+use super::env::Refusal;
 use super::io::Executor;
 
 /// Which sink failed, and why.
@@ -40,17 +41,18 @@ impl Commits {
         }
     }
 
-    /// Makes every sink agree with the snapshot: commits what it lists, discards the rest. With `beside`, what is to
-    /// start from the beginning has committed output up to that checkpoint already, and nobody asked for more.
+    /// Makes every sink agree with the snapshot: commits what it lists, discards the rest; or lets those refuse whose
+    /// output would be wrong.
     pub(super) fn settle(
         &self,
         snapshot: Option<&Snapshot>,
         attempt: Attempt,
-        beside: Option<CheckpointId>,
+        refusal: Option<Refusal>,
     ) -> Result<(), SinkFailure> {
-        self.make(snapshot, attempt, |committer, listed| match beside {
-            Some(newest) if committer.outlives_process() => Err(output_twice(newest)),
-            Some(_) | None => committer.settle(listed),
+        self.make(snapshot, attempt, |committer, listed| match refusal {
+            Some(Refusal::Beside(newest)) if committer.outlives_process() => Err(output_twice(newest)),
+            Some(Refusal::NoLastCheckpoint) => Err(never_committed()),
+            Some(Refusal::Beside(_)) | None => committer.settle(listed),
         })
     }
 
@@ -146,10 +148,17 @@ impl Commits {
 fn output_twice(newest: CheckpointId) -> BoxError {
     format!(
         "the checkpoint directory holds checkpoint {newest} of this job, and output up to it is committed: a run from \
-         the beginning would write it twice. Go on from there with --restore latest, begin a new line of output \
-         beside it with --new-lineage, or use another directory"
+         the beginning would write it twice. Go on from there (--restore latest, execution.state-recovery.path: \
+         latest), begin a new line of output beside it (--new-lineage, execution.state-recovery.new-lineage: true), \
+         or use another directory"
     )
     .into()
+}
+
+fn never_committed() -> BoxError {
+    "it commits what a checkpoint holds, and execution.checkpointing.checkpoints-after-tasks-finish is false: what it \
+     gets behind the last checkpoint before the end of the input would be lost. Set it to true"
+        .into()
 }
 
 fn orphaned(committables: usize) -> BoxError {

@@ -8,6 +8,7 @@ use tidegate_protocol::coordinator::{
 };
 use tidegate_protocol::message::{FromTask, ToTask};
 use tidegate_storage::{Snapshot, StorageError};
+use tidegate_types::options::RestoreFrom;
 use tidegate_types::snapshot::{Section, SubtaskSnapshot};
 use tidegate_types::{
     AttemptNumber, CheckpointId, CheckpointKind, EventTime, LeaderEpoch, Nanos, OperatorUid, SubtaskId,
@@ -30,6 +31,25 @@ pub enum RestoreChoice {
     Path(String),
 }
 
+impl From<Option<&RestoreFrom>> for RestoreChoice {
+    fn from(setting: Option<&RestoreFrom>) -> Self {
+        match setting {
+            None => Self::Fresh,
+            Some(RestoreFrom::Latest) => Self::Latest,
+            Some(RestoreFrom::Path(path)) => Self::Path(path.clone()),
+        }
+    }
+}
+
+/// Why a two-phase sink must not start.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Refusal {
+    /// The job is to begin anew although output up to this checkpoint is committed, and nobody said that this is meant.
+    Beside(CheckpointId),
+    /// Nothing is committed behind the last checkpoint, and there would be none at the end of the input.
+    NoLastCheckpoint,
+}
+
 /// Something slow that the master wants done.
 #[derive(Debug)]
 pub enum IoRequest {
@@ -41,9 +61,8 @@ pub enum IoRequest {
         snapshot: Option<Box<Snapshot>>,
         /// The attempt, for names.
         attempt: Attempt,
-        /// The newest checkpoint, if the job is to begin anew although output up to it is committed, and nobody said
-        /// that this is meant: two-phase sinks refuse.
-        beside: Option<CheckpointId>,
+        /// Whether two-phase sinks must refuse.
+        refusal: Option<Refusal>,
     },
     /// Let every sink commit what the newest checkpoint lists; its writers run on.
     TakeOverSinks {

@@ -1,12 +1,14 @@
 //! Why a job ended badly, by what its owner should do.
 
+use std::fmt;
+
 use tidegate_protocol::coordinator::FailureRecord;
 use tidegate_storage::StorageError;
 
 use crate::error::BoxError;
 
 /// A job's final error.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum JobError {
     /// The checkpoint store refused or failed at the start; nothing was touched.
     #[error("the checkpoint store can't be used: {0}")]
@@ -77,6 +79,13 @@ pub enum JobError {
     /// A task could not be made.
     #[error("the job can't be deployed: {0}")]
     Deploy(BoxError),
+}
+
+/// The text itself: what `main` returns is printed by it.
+impl fmt::Debug for JobError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl JobError {

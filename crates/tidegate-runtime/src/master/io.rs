@@ -145,8 +145,8 @@ impl StoreWorker {
             IoRequest::Settle {
                 snapshot,
                 attempt,
-                beside,
-            } => IoReply::Settled(self.commits.settle(snapshot.as_deref(), attempt, beside)),
+                refusal,
+            } => IoReply::Settled(self.commits.settle(snapshot.as_deref(), attempt, refusal)),
             IoRequest::TakeOverSinks { snapshot, attempt } => {
                 IoReply::Settled(self.commits.take_over(snapshot.as_deref(), attempt))
             }

@@ -4,13 +4,14 @@ mod env;
 mod job;
 
 use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::mpsc::channel;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tidegate_protocol::coordinator::{History, TraceEvent};
 use tidegate_protocol::restart::Restarts;
 use tidegate_storage::{CheckpointStore, JobLock, LockHolder, Nonces};
-use tidegate_types::options::{CheckpointRetention, RestoreFrom, Settings};
+use tidegate_types::options::{CheckpointRetention, Settings};
 use tidegate_types::{AttemptNumber, EventTime, JobId, Nanos};
 
 use crate::clock::{Clock, SystemClock};
@@ -44,10 +45,12 @@ pub struct Engine {
 }
 
 /// A job that can't be started here.
-#[derive(Debug, thiserror::Error)]
+#[derive(thiserror::Error)]
 pub enum StartError {
     /// The same job runs in this process.
-    #[error("job `{0}` runs in this process already; give the second one another --job-id")]
+    #[error(
+        "job `{0}` runs in this process already; give the second one another name, or another pipeline.job-id (--job-id)"
+    )]
     Duplicate(JobId),
     /// A thread or runtime can't be made.
     #[error("the runtime can't be started: {0}")]
@@ -55,6 +58,13 @@ pub enum StartError {
     /// The job itself can't be started.
     #[error(transparent)]
     Job(#[from] JobError),
+}
+
+/// The text itself: what `main` returns is printed by it.
+impl fmt::Debug for StartError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
 }
 
 impl Engine {
@@ -152,8 +162,10 @@ impl Engine {
             }
             running.insert(job.clone(), board.clone());
         }
-        let started = self.try_run(graph, settings, trace, board);
+        graph.job_starts();
+        let started = self.try_run(graph.clone(), settings, trace, board);
         if started.is_err() {
+            graph.job_ended();
             self.running
                 .lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -198,11 +210,7 @@ impl Engine {
             graph: graph.clone(),
             checkpoints: coordinator_settings(&settings, trace.is_some() || steps_are_logged()),
             restart: Restarts::new(restart, seed()),
-            restore: match &settings.recovery.from {
-                None => RestoreChoice::Fresh,
-                Some(RestoreFrom::Latest) => RestoreChoice::Latest,
-                Some(RestoreFrom::Path(path)) => RestoreChoice::Path(path.clone()),
-            },
+            restore: RestoreChoice::from(settings.recovery.from.as_ref()),
             new_lineage: settings.recovery.new_lineage,
             running: None,
             delete_on_cancel: settings.checkpoints.retention == CheckpointRetention::DeleteOnCancellation,

@@ -66,7 +66,8 @@ pub fn restore_plan(
             snapshot,
             format!(
                 "{which}, and output up to checkpoint {newest} is committed: what follows {id} would be written \
-                 twice. Restore the newest checkpoint, or pass --new-lineage to begin a new line of output"
+                 twice. Restore the newest checkpoint, or begin a new line of output: --new-lineage, \
+                 execution.state-recovery.new-lineage"
             ),
         ));
     }

@@ -189,6 +189,7 @@ where
                 match (self.f)(value.clone()) {
                     Ok(items) => Some(items.into_iter()),
                     Err(e) => {
+                        pass.note_skipped(1);
                         out.push_side(side, (value, e.into().to_string()), time);
                         None
                     }

@@ -23,7 +23,7 @@ pub use co_process::{CoProcessFunction, KeyedCoProcessOp};
 pub use flat_map::{CoFlatMapOp, FlatMapOp, TryFlatMapOp};
 pub use key::KeySelector;
 pub use keyed::KeyedProcessOp;
-pub use named::{GiveBack, RegisterError, SnapshotFence, SnapshotSources, TakeSnapshot};
+pub use named::{RegisterError, SnapshotFence, SnapshotSources, TakeSnapshot};
 pub use process::{
     FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SideTag, SnapshotContext, Timer,
     TimerKind,

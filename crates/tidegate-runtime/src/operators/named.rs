@@ -4,6 +4,10 @@
 //! under the *snapshot fence*. Other threads of the user hold the fence while they change what belongs together;
 //! a cut waits for them, so it sees all of a change or nothing of it. The fence is reentrant, and must not be held
 //! across a queue, a poll or I/O.
+//!
+//! The registry itself is locked for a moment at a time and never around user code, which may look things up in it
+//! and register more sources while its own state comes back. While a cut is being taken the set of sources is fixed:
+//! who would register from inside it gets an error, as that source might be in the cut or not.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -17,15 +21,18 @@ use crate::error::BoxError;
 /// Takes a source's bytes.
 pub type TakeSnapshot = Box<dyn FnMut() -> Result<Vec<u8>, BoxError> + Send>;
 
-/// Gives a source back what every old subtask had.
-pub type GiveBack = Box<dyn FnMut(&[(SubtaskIndex, Bytes)]) -> Result<(), BoxError> + Send>;
-
 /// A source that can't be registered.
 #[derive(Debug, thiserror::Error)]
 pub enum RegisterError {
     /// The name is taken.
     #[error("a snapshot source named `{0}` is registered already; names are unique within an operator")]
     Duplicate(String),
+    /// A source's own snapshot registers another one.
+    #[error(
+        "snapshot source `{0}` can't be registered while a snapshot of this operator is being taken: it would not be in \
+         it. Register it before, or while state is restored"
+    )]
+    DuringSnapshot(String),
     /// Its restored bytes were refused.
     #[error("snapshot source `{name}` could not take its restored state: {error}")]
     Restore {
@@ -49,9 +56,15 @@ impl SnapshotFence {
     }
 }
 
+/// A source's code, apart from the registry: locked by whoever takes the cut.
+type Taker = Arc<Mutex<TakeSnapshot>>;
+
 #[derive(Default)]
 struct Registry {
-    sources: BTreeMap<String, (TakeSnapshot, GiveBack)>,
+    /// `None`: its name is taken, and its state is just coming back.
+    sources: BTreeMap<String, Option<Taker>>,
+    /// A cut is being taken, by the thread that holds the fence.
+    cutting: bool,
     restored: BTreeMap<String, Vec<(SubtaskIndex, Bytes)>>,
     /// What this subtask stores again of that, for sources that haven't registered yet.
     keeps: BTreeMap<String, Vec<Bytes>>,
@@ -85,21 +98,34 @@ impl SnapshotSources {
         mut restore: impl FnMut(&[(SubtaskIndex, Bytes)]) -> Result<(), BoxError> + Send + 'static,
     ) -> Result<(), RegisterError> {
         let name = name.into();
+        // Until the source is in its place, no cut falls.
         let _held = self.fence.hold();
+        let restored = {
+            let mut registry = self.registry.lock();
+            if registry.cutting {
+                return Err(RegisterError::DuringSnapshot(name));
+            }
+            if registry.sources.contains_key(&name) {
+                return Err(RegisterError::Duplicate(name));
+            }
+            registry.sources.insert(name.clone(), None);
+            registry.restored.get(&name).cloned()
+        };
+        let given = restored.map_or(Ok(()), |restored| restore(&restored));
         let mut registry = self.registry.lock();
-        if registry.sources.contains_key(&name) {
-            return Err(RegisterError::Duplicate(name));
+        match given {
+            Ok(()) => {
+                let snapshot: TakeSnapshot = Box::new(snapshot);
+                registry
+                    .sources
+                    .insert(name, Some(Arc::new(Mutex::new(snapshot))));
+                Ok(())
+            }
+            Err(error) => {
+                registry.sources.remove(&name);
+                Err(RegisterError::Restore { name, error })
+            }
         }
-        if let Some(restored) = registry.restored.get(&name) {
-            restore(restored).map_err(|error| RegisterError::Restore {
-                name: name.clone(),
-                error,
-            })?;
-        }
-        registry
-            .sources
-            .insert(name, (Box::new(snapshot), Box::new(restore)));
-        Ok(())
     }
 
     /// Registers a source under the first of `prefix-0`, `prefix-1`, … that isn't in use. Says which.
@@ -163,19 +189,41 @@ impl SnapshotSources {
     /// Takes every source's bytes. The caller holds the fence. What was restored under a name that nobody registered
     /// is kept: it is somebody's state who hasn't come yet.
     pub(crate) fn snapshot(&self) -> Result<Vec<(String, Bytes)>, BoxError> {
-        let mut guard = self.registry.lock();
-        let registry = &mut *guard;
+        let cut = Cutting::begin(&self.registry);
         let mut taken = Vec::new();
-        for (name, kept) in &registry.keeps {
-            if !registry.sources.contains_key(name) {
+        let sources: Vec<(String, Taker)> = {
+            let registry = self.registry.lock();
+            let missing = |name: &String| !matches!(registry.sources.get(name), Some(Some(_)));
+            for (name, kept) in registry.keeps.iter().filter(|(name, _)| missing(name)) {
                 taken.extend(kept.iter().map(|bytes| (name.clone(), bytes.clone())));
             }
+            let there = registry.sources.iter();
+            there
+                .filter_map(|(name, taker)| Some((name.clone(), taker.clone()?)))
+                .collect()
+        };
+        for (name, taker) in sources {
+            let bytes = (taker.lock())().map_err(|e| format!("snapshot source `{name}`: {e}"))?;
+            taken.push((name, Bytes::from(bytes)));
         }
-        for (name, (snapshot, _)) in &mut registry.sources {
-            let bytes = snapshot().map_err(|e| format!("snapshot source `{name}`: {e}"))?;
-            taken.push((name.clone(), Bytes::from(bytes)));
-        }
+        drop(cut);
         Ok(taken)
+    }
+}
+
+/// Keeps the set of sources as it is; ends with whatever a source's code does, a panic too.
+struct Cutting<'a>(&'a Mutex<Registry>);
+
+impl<'a> Cutting<'a> {
+    fn begin(registry: &'a Mutex<Registry>) -> Self {
+        registry.lock().cutting = true;
+        Self(registry)
+    }
+}
+
+impl Drop for Cutting<'_> {
+    fn drop(&mut self) {
+        self.0.lock().cutting = false;
     }
 }
 
@@ -229,6 +277,79 @@ mod tests {
                 (SubtaskIndex(1), Bytes::from("b"))
             ]
         );
+    }
+
+    /// Runs on a thread of its own: what deadlocks fails.
+    fn in_time<R: Send + 'static>(f: impl FnOnce() -> R + Send + 'static) -> R {
+        let (told, done) = std::sync::mpsc::channel();
+        std::thread::spawn(move || told.send(f()));
+        let limit = std::time::Duration::from_secs(120);
+        done.recv_timeout(limit).expect("user code may use the registry")
+    }
+
+    #[test]
+    fn a_source_whose_state_comes_back_may_look_around_and_register_others() {
+        let taken = in_time(|| {
+            let sources = SnapshotSources::default();
+            let old = |n: &str, b: &'static [u8]| (n.to_owned(), SubtaskIndex(0), Bytes::from_static(b));
+            sources.restore([old("index", b"part"), old("part", b"x")].into_iter(), |_| true);
+            let inner = sources.clone();
+            sources
+                .register("index", nothing, move |_| {
+                    assert_eq!(inner.restored("part").len(), 1);
+                    let again = inner.register("index", nothing, |_| Ok(()));
+                    assert!(matches!(again, Err(RegisterError::Duplicate(_))));
+                    Ok(inner.register("part", || Ok(b"y".to_vec()), |_| Ok(()))?)
+                })
+                .expect("free");
+            sources.snapshot().expect("snapshots")
+        });
+        let y = Bytes::from_static(b"y");
+        assert_eq!(
+            taken,
+            [("index".to_owned(), Bytes::new()), ("part".to_owned(), y)]
+        );
+    }
+
+    #[test]
+    fn a_refused_state_leaves_its_name_free_and_is_kept() {
+        let sources = SnapshotSources::default();
+        let old = ("late".to_owned(), SubtaskIndex(0), Bytes::from_static(b"a"));
+        sources.restore([old].into_iter(), |_| true);
+        let refused = sources.register("late", nothing, |_| Err("no".into()));
+        assert!(matches!(refused, Err(RegisterError::Restore { .. })));
+        assert_eq!(
+            sources.snapshot().expect("snapshots")[0].1,
+            Bytes::from_static(b"a")
+        );
+        sources.register("late", nothing, |_| Ok(())).expect("free");
+    }
+
+    #[test]
+    fn a_source_that_registers_another_while_it_is_cut_gets_an_error() {
+        let (refused, taken) = in_time(|| {
+            let sources = SnapshotSources::default();
+            let (inner, refused) = (sources.clone(), Arc::new(Mutex::new(None)));
+            let into = refused.clone();
+            let snapshot = move || {
+                assert!(inner.restored("late").is_empty());
+                *into.lock() = Some(inner.register("late", nothing, |_| Ok(())));
+                nothing()
+            };
+            sources.register("early", snapshot, |_| Ok(())).expect("free");
+            let taken = sources.snapshot().expect("snapshots");
+            sources
+                .register("later", nothing, |_| Ok(()))
+                .expect("the cut is over");
+            let refused = refused.lock().take();
+            (refused, taken)
+        });
+        let error = refused.expect("it was called").expect_err("a cut is being taken");
+        assert!(
+            matches!(&error, RegisterError::DuringSnapshot(name) if name == "late"),
+            "{error}"
+        );
+        assert_eq!(taken.len(), 1);
     }
 
     #[test]

@@ -13,7 +13,8 @@ use crate::error::BoxError;
 
 use super::named::SnapshotSources;
 
-/// Names a side output with records of type `S`. Made by the stream that has it.
+/// Names a side output with records of type `S`. The program makes it: one clone is for the function, which puts records
+/// out with it, another for the stream's `side_output`.
 #[derive(Debug)]
 pub struct SideTag<S> {
     index: usize,
@@ -267,7 +268,10 @@ impl<'a, K: Key, O> ProcessContext<'a, K, O> {
         self.out.push(record, Some(time));
     }
 
-    /// Puts a record out at a side output.
+    /// Puts a record out at a side output; dropped if nobody consumes that.
+    ///
+    /// # Panics
+    /// If it is consumed by a tag of the same number with another record type.
     pub fn side<S: 'static>(&mut self, tag: &SideTag<S>, record: S) {
         self.out.push_side(tag.index(), record, self.time);
     }

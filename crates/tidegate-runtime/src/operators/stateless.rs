@@ -13,7 +13,8 @@ pub enum OnError {
     /// The attempt fails.
     #[default]
     Fail,
-    /// The record goes to a side output, with the error's text, and is counted.
+    /// The record goes to a side output, with the error's text, and is counted among the task's skipped records
+    /// ([`TaskMetrics::records_skipped`](crate::task::TaskMetrics::records_skipped)).
     Skip {
         /// Which side output.
         side: usize,
@@ -154,7 +155,10 @@ where
             OnError::Skip { side } => strides!(self.strider, input, out, pass, |value, time| {
                 match f(value.clone()) {
                     Ok(made) => out.push(made, time),
-                    Err(e) => out.push_side(side, (value, e.into().to_string()), time),
+                    Err(e) => {
+                        pass.note_skipped(1);
+                        out.push_side(side, (value, e.into().to_string()), time);
+                    }
                 }
             }),
         }
@@ -200,7 +204,10 @@ where
                 Ok(false) => {}
                 Err(e) => match self.on_error {
                     OnError::Fail => return Err(OpError::user(&self.uid, e)),
-                    OnError::Skip { side } => out.push_side(side, (value, e.into().to_string()), time),
+                    OnError::Skip { side } => {
+                        pass.note_skipped(1);
+                        out.push_side(side, (value, e.into().to_string()), time);
+                    }
                 },
             }
         })

@@ -121,7 +121,7 @@ impl<F> TimestampsOp<F> {
     }
 
     fn send<T>(&mut self, wall_ms: EventTime, out: &mut OutBatch<T>) {
-        self.next_send = wall_ms + millis(self.interval);
+        self.next_send = wall_ms.saturating_add(millis(self.interval));
         let watermark = self.watermark();
         if watermark > self.sent {
             self.sent = watermark;
@@ -233,7 +233,7 @@ where
         }
         if let Some(after) = self.idle_after
             && !self.idle
-            && wall_ms >= self.last_record + millis(after)
+            && wall_ms >= self.last_record.saturating_add(millis(after))
         {
             self.idle = true;
             out.emit_status(Activity::Idle);
@@ -246,7 +246,7 @@ where
         let idle = self
             .idle_after
             .filter(|_| !self.idle)
-            .map(|a| self.last_record + millis(a));
+            .map(|a| self.last_record.saturating_add(millis(a)));
         send.into_iter().chain(idle).min()
     }
 

@@ -99,10 +99,6 @@ impl SplitEnumerator<RangeSplit, RangeEnumeration> for RangeEnumerator {
         Ok(NextSplit::Split(RangeSplit { next, end }))
     }
 
-    fn add_back(&mut self, splits: Vec<RangeSplit>) {
-        self.state.returned.extend(splits);
-    }
-
     fn take_over(&mut self, splits: Vec<RangeSplit>) {
         for held in splits {
             let state = &mut self.state;

@@ -25,6 +25,12 @@ pub trait AnySource<T>: Send + Sync {
     /// # Errors
     /// When it can't be opened.
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn AnyReader<T>>, BoxError>;
+
+    /// See [`Source::job_starts`].
+    fn job_starts(&self);
+
+    /// See [`Source::job_ended`].
+    fn job_ended(&self);
 }
 
 /// What an enumerator answers a reader.
@@ -45,12 +51,6 @@ pub trait AnyEnumerator: Send {
     /// # Errors
     /// When discovery fails.
     fn next_split(&mut self, reader: SubtaskIndex) -> Result<Assignment, BoxError>;
-
-    /// See [`SplitEnumerator::add_back`].
-    ///
-    /// # Errors
-    /// When a split can't be read.
-    fn add_back(&mut self, splits: &[Bytes]) -> Result<(), BoxError>;
 
     /// See [`SplitEnumerator::take_over`].
     ///
@@ -154,6 +154,14 @@ impl<S: Source> AnySource<S::Out> for Erased<S> {
             _split: PhantomData,
         }))
     }
+
+    fn job_starts(&self) {
+        self.0.job_starts();
+    }
+
+    fn job_ended(&self) {
+        self.0.job_ended();
+    }
 }
 
 impl<S: Split, E: Record> AnyEnumerator for ErasedEnumerator<S, E> {
@@ -163,11 +171,6 @@ impl<S: Split, E: Record> AnyEnumerator for ErasedEnumerator<S, E> {
             NextSplit::Later => Assignment::Later,
             NextSplit::NoMore => Assignment::NoMore,
         })
-    }
-
-    fn add_back(&mut self, splits: &[Bytes]) -> Result<(), BoxError> {
-        self.0.add_back(decode_splits(splits)?);
-        Ok(())
     }
 
     fn take_over(&mut self, splits: &[Bytes]) -> Result<(), BoxError> {

@@ -20,7 +20,7 @@ use crate::chain::OutBatch;
 use crate::error::BoxError;
 use crate::signal::TaskSignal;
 
-pub use channel::{ChannelSender, ChannelSource, ChannelSplit, SendError};
+pub use channel::{ChannelSender, ChannelSource, ChannelSplit, DroppedRecords, SendError};
 pub use collection::{CollectionSource, RangeEnumeration, RangeSplit};
 pub use erased::{AnyEnumerator, AnyReader, AnySource, Assignment, erase};
 pub use generator::GeneratorSource;
@@ -56,6 +56,14 @@ pub trait Source: Send + Sync + 'static {
     /// # Errors
     /// When it can't be opened.
     fn reader(&self, cx: ReaderContext) -> Result<Box<dyn SplitReader<Self::Out, Self::Split>>, BoxError>;
+
+    /// A job with this source is being started in this process, perhaps not for the first time. Not called when the
+    /// running job restarts after a failure.
+    fn job_starts(&self) {}
+
+    /// The job has ended in this process: finished, failed, cancelled or suspended. For sources with which code
+    /// outside of the job talks: it waits for nothing any more.
+    fn job_ended(&self) {}
 }
 
 /// What a reader knows of its place.
@@ -70,6 +78,9 @@ pub struct ReaderContext {
     /// Records that user code may stage under a lock unless the source says otherwise
     /// (`source.max-staged-records`).
     pub max_staged_records: usize,
+    /// Whether the job takes checkpoints by itself (`execution.checkpointing.interval`). If not, what a source keeps
+    /// until a checkpoint is complete it may have to keep for ever.
+    pub periodic_checkpoints: bool,
 }
 
 /// Where splits come from. Lives beside the coordinator, once per source.
@@ -80,9 +91,6 @@ pub trait SplitEnumerator<S, E>: Send {
     /// # Errors
     /// When discovery fails; the job fails over.
     fn next_split(&mut self, reader: SubtaskIndex) -> Result<NextSplit<S>, BoxError>;
-
-    /// Takes splits back that a reader had and that no snapshot holds.
-    fn add_back(&mut self, splits: Vec<S>);
 
     /// Readers that an earlier leader's tasks run have these, as they were handed out after this enumerator's state
     /// was taken: they aren't handed out again and are in no later state. In no order; at positions of their own.
@@ -133,12 +141,13 @@ pub trait SplitReader<T, S>: Send {
     fn snapshot(&mut self, id: CheckpointId) -> Result<Vec<S>, BoxError>;
 
     /// Before a cut: makes sure that none of the user's code is in the middle of something that belongs together.
-    /// False if it is: the cut waits, and the signal is woken when it is worth asking again.
+    /// False if it is: the cut waits, and the signal is woken when it is worth asking again. Until then the reader is
+    /// polled on, as that code may be waiting for room. Asked again while it holds, it says yes again.
     fn hold_for_cut(&mut self) -> bool {
         true
     }
 
-    /// After a cut that [`hold_for_cut`](Self::hold_for_cut) allowed, whether it was taken or not.
+    /// The cut was taken, or is given up: whatever [`hold_for_cut`](Self::hold_for_cut) did, and answered, is undone.
     fn release_after_cut(&mut self) {}
 
     /// Reads no further. True if nothing is left to be emitted; else it is polled until its splits are done.

@@ -8,9 +8,12 @@
 //! beyond `max_staged` the staged part is published although the lock is held (no cut can fall meanwhile) and
 //! `collect` waits for room. The task only ever *tries* the lock: if it is held, a flag is left. The next `lock`
 //! lets the snapshot go first, and letting go with the flag up wakes the task. So a producer that waits
-//! for room under the lock puts a snapshot off, and never deadlocks with it: the task goes on taking records.
+//! for room under the lock puts a snapshot off, and never deadlocks with it: the task goes on taking records. If the
+//! snapshot is given up meanwhile the flag goes down again.
 
 mod split;
+#[cfg(test)]
+mod tests;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -214,6 +217,23 @@ impl<T> Shared<T> {
         }
     }
 
+    /// The user code returned. A guard that it forgot holds nothing up.
+    fn end(&self, ended: Result<(), String>) {
+        let mut queue = self.queue.lock();
+        queue.held.owner = queue.held.owner.filter(|(owner, _)| *owner == Owner::Task);
+        self.publish(&mut queue);
+        queue.ended = Some(ended);
+        self.signal.interrupt();
+    }
+
+    /// Whoever waits for the lock or for room is told to return. Under the queue's mutex: else somebody who has looked
+    /// at the flag and doesn't wait yet would miss the notice.
+    fn stop(&self) {
+        let _queue = self.queue.lock();
+        self.stopped.store(true, Ordering::Release);
+        self.changed.notify_all();
+    }
+
     fn let_go(&self) {
         let mut queue = self.queue.lock();
         if matches!(queue.held.owner, Some((Owner::Task, _))) {
@@ -355,8 +375,7 @@ impl<T: Record> SplitReader<T, PushSplit<T>> for PushReader<T> {
                     Ok(Err(e)) => Err(chain_of(&*e)),
                     Err(panic) => Err(format!("user code panicked: {}", panic_text(&*panic))),
                 };
-                theirs.queue.lock().ended = Some(ended);
-                theirs.signal.wake();
+                theirs.end(ended);
             })?;
         self.instances.push(shared);
         Ok(())
@@ -439,10 +458,7 @@ impl<T: Record> SplitReader<T, PushSplit<T>> for PushReader<T> {
     }
 
     fn stop(&mut self) -> bool {
-        for instance in &self.instances {
-            instance.stopped.store(true, Ordering::Release);
-            instance.changed.notify_all();
-        }
+        self.instances.iter().for_each(|i| i.stop());
         self.instances.is_empty()
     }
 
@@ -453,9 +469,6 @@ impl<T: Record> SplitReader<T, PushSplit<T>> for PushReader<T> {
 
 impl<T> Drop for PushReader<T> {
     fn drop(&mut self) {
-        for instance in &self.instances {
-            instance.stopped.store(true, Ordering::Release);
-            instance.changed.notify_all();
-        }
+        self.instances.iter().for_each(|i| i.stop());
     }
 }

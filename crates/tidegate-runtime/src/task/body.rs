@@ -120,6 +120,9 @@ pub trait SourceControl {
     /// Ends, as if all splits were read.
     fn stop(&mut self, drain: bool);
 
+    /// Whether what it would emit next are records, not its end.
+    fn is_reading(&self) -> bool;
+
     /// Whether it wants another split now. True once per want.
     fn wants_split(&mut self) -> bool;
 

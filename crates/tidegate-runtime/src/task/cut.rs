@@ -14,6 +14,7 @@ use crate::error::{OpError, chain_of};
 
 use super::io::{AckRace, WriteJob, WriteReply};
 use super::mailbox::Mail;
+use super::metrics::TaskMetrics;
 use super::step::Task;
 
 /// Blocks that one sweep call preserves at most, whatever the clock says.
@@ -26,7 +27,8 @@ pub(super) enum CutWait {
     No,
     /// The chain to run empty, or a record in progress to finish: passes bring it on.
     Chain,
-    /// User code to let go of its source's lock: that wakes the task.
+    /// User code to let go of its source's lock: that wakes the task. Until then the source is read on, as its user
+    /// code may hold the lock and wait for room.
     Lock,
 }
 
@@ -41,13 +43,17 @@ pub(super) struct PendingCut {
     record_delay: Duration,
     /// Bytes of records in progress that were put out beyond a full output.
     overdrawn: u64,
+    /// It doesn't wait for the chain any more.
+    overtakes: bool,
 }
 
 impl PendingCut {
     /// When an adaptive cut stops waiting for its chain and captures what stands there.
     pub(super) fn overtakes_at(&self) -> Option<Nanos> {
         match self.barrier.mode {
-            SnapshotMode::Adaptive { timeout } => Some(self.at + timeout.saturating_sub(self.barrier.age)),
+            SnapshotMode::Adaptive { timeout } if !self.overtakes => {
+                Some(self.at + timeout.saturating_sub(self.barrier.age))
+            }
             _ => None,
         }
     }
@@ -79,19 +85,27 @@ impl Task {
             chain_delay: Duration::ZERO,
             record_delay: Duration::ZERO,
             overdrawn: 0,
+            overtakes: false,
         });
     }
 
-    /// Takes the cuts whose moment has come, in order. While one still waits nothing may be taken from the inputs.
+    /// Takes the cuts whose moment has come, in order. While one still waits nothing may be taken from the inputs,
+    /// except from a source whose lock it waits for.
     pub(super) fn advance_cuts(&mut self, now: Nanos) -> Result<CutWait, OpError> {
-        while let Some(cut) = self.cuts.front() {
+        while let Some(cut) = self.cuts.front_mut() {
             let waited = now.since(cut.at);
             let overtakes = match cut.barrier.mode {
                 SnapshotMode::Unaligned => true,
-                SnapshotMode::Adaptive { timeout } => cut.barrier.age + waited >= timeout,
+                SnapshotMode::Adaptive { timeout } => cut.overtakes || cut.barrier.age + waited >= timeout,
                 SnapshotMode::Aligned | SnapshotMode::AtLeastOnce | SnapshotMode::Quiesce { .. } => false,
             };
+            cut.overtakes = overtakes;
             if overtakes {
+                // Before anything is overdrawn: while the lock is held records come, and nothing can be cut.
+                if !self.holds_source() {
+                    return Ok(CutWait::Lock);
+                }
+                let Some(cut) = self.cuts.front() else { break };
                 let begun = self.clock.now();
                 let clock = self.clock.clone();
                 // What earlier steps used up for this cut isn't granted again.
@@ -117,7 +131,7 @@ impl Task {
                     cut.chain_delay = waited;
                 }
             }
-            if self.body.source().is_some_and(|s| !s.hold_for_cut()) {
+            if !self.holds_source() {
                 return Ok(CutWait::Lock);
             }
             if let Some(cut) = self.cuts.pop_front() {
@@ -131,6 +145,23 @@ impl Task {
         Ok(CutWait::No)
     }
 
+    /// Whether none of a source's user code is in the middle of something; it is kept out from here on.
+    fn holds_source(&mut self) -> bool {
+        self.body.source().is_none_or(|s| s.hold_for_cut())
+    }
+
+    /// A cut won't be taken: who was kept out for it may go on.
+    pub(super) fn drop_cut(&mut self, id: CheckpointId) {
+        let before = self.cuts.len();
+        self.cuts.retain(|c| c.barrier.id != id);
+        if self.cuts.len() < before
+            && let Some(source) = self.body.source()
+        {
+            // If another cut is pending it asks for the lock itself, when its turn comes.
+            source.release_after_cut();
+        }
+    }
+
     fn take_cut(&mut self, pending: PendingCut, overtakes: bool) -> Result<(), OpError> {
         let begun = self.clock.now();
         let id = pending.barrier.id;
@@ -138,7 +169,9 @@ impl Task {
         let captures = overtakes && !self.body.chain_is_empty();
         let mut pass = Pass::overdraft(&signal, &*clock);
         let run_on = (!overtakes).then_some(&mut pass);
-        if let Err(e) = self.body.chain().prepare_snapshot(id, run_on) {
+        let prepared = self.body.chain().prepare_snapshot(id, run_on);
+        TaskMetrics::add(&self.metrics.records_skipped, pass.skipped());
+        if let Err(e) = prepared {
             let detail = chain_of(&e);
             return self.on_snapshot_event(begun, SnapshotEvent::PrepareRefused { id, detail });
         }

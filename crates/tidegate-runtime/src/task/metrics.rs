@@ -40,6 +40,9 @@ pub struct TaskMetrics {
     pub records_in: AtomicU64,
     /// Records handed on over the edges behind the chain; one that goes over two edges counts twice.
     pub records_out: AtomicU64,
+    /// Records that were skipped, over all operators of the chain: user code failed on them and they went to a side
+    /// output, or the source's reader could make nothing of them.
+    pub records_skipped: AtomicU64,
     /// Time spent in passes.
     pub busy_ns: AtomicU64,
     /// Time without anything to do.
@@ -73,6 +76,8 @@ pub struct TaskTotals {
     pub records_in: u64,
     /// Records emitted.
     pub records_out: u64,
+    /// Records that were skipped.
+    pub records_skipped: u64,
     /// Nanoseconds spent in passes.
     pub busy_ns: u64,
     /// Nanoseconds without anything to do.
@@ -90,6 +95,7 @@ impl Default for TaskMetrics {
         Self {
             records_in: AtomicU64::new(0),
             records_out: AtomicU64::new(0),
+            records_skipped: AtomicU64::new(0),
             busy_ns: AtomicU64::new(0),
             idle_ns: AtomicU64::new(0),
             backpressured_ns: AtomicU64::new(0),
@@ -171,6 +177,7 @@ impl TaskMetrics {
             totals = TaskTotals {
                 records_in: read(&self.records_in),
                 records_out: read(&self.records_out),
+                records_skipped: read(&self.records_skipped),
                 busy_ns: read(&self.busy_ns),
                 idle_ns: read(&self.idle_ns),
                 backpressured_ns: read(&self.backpressured_ns),

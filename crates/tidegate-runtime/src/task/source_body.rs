@@ -103,6 +103,7 @@ impl<T: Send + 'static> SourceNode<T> {
             .map_err(|e| OpError::user(&self.meta.uid, e))?;
         let read = self.outlet.out().len() - before;
         pass.spend_run(read);
+        pass.note_skipped(self.outlet.out().take_skipped());
         let put_out = !self.outlet.out().is_empty();
         self.outlet.hand_on();
         Ok(match poll {
@@ -199,6 +200,7 @@ impl<T: Send + 'static> Node for SourceNode<T> {
             parallelism: cx.parallelism,
             signal: cx.signal.clone(),
             max_staged_records: cx.defaults.max_staged_records,
+            periodic_checkpoints: cx.defaults.periodic_checkpoints,
         };
         let mut reader = self
             .source
@@ -400,6 +402,10 @@ impl<T: Send + 'static> SourceControl for SourceNode<T> {
         if let Some(reader) = &mut self.reader {
             reader.release_after_cut();
         }
+    }
+
+    fn is_reading(&self) -> bool {
+        matches!(self.phase, Phase::Reading | Phase::Stopping(_))
     }
 
     fn wants_split(&mut self) -> bool {

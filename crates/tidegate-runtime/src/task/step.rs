@@ -113,7 +113,7 @@ pub struct Task {
     outbox: Arc<dyn Outbox>,
     pub(super) io: Arc<dyn SnapshotIo>,
     pub(super) settings: TaskSettings,
-    metrics: Arc<TaskMetrics>,
+    pub(super) metrics: Arc<TaskMetrics>,
     handler: BarrierHandler,
     snapshots: SubtaskSnapshots,
     pub(super) cuts: VecDeque<PendingCut>,
@@ -281,12 +281,12 @@ impl Task {
         if self.over.is_some() {
             return Ok(Step::Busy);
         }
-        let (flow, nothing_until) = self.pass(budget, cut_wait != CutWait::No)?;
+        let (flow, nothing_until) = self.pass(budget, cut_wait)?;
         self.after_pass(flow, nothing_until, (sweeps, cut_wait))
     }
 
     /// One pass of records. Says how it ended, and until when the inputs have nothing.
-    fn pass(&mut self, budget: usize, waits_for_cut: bool) -> Result<(Flow, Option<Nanos>), OpError> {
+    fn pass(&mut self, budget: usize, cut_wait: CutWait) -> Result<(Flow, Option<Nanos>), OpError> {
         let signal = self.signal.clone();
         let clock = self.clock.clone();
         let limit = budget.min(self.body.pass_limit());
@@ -296,13 +296,13 @@ impl Task {
         let mut nothing_until = None;
         let had_rest = !self.body.chain_is_empty();
         let mut flow = self.body.chain().run(&mut pass)?;
-        while flow == Flow::Done && !waits_for_cut && self.over.is_none() {
+        while flow == Flow::Done && cut_wait != CutWait::Chain && self.over.is_none() {
             self.body.give_back();
             if pass.must_yield() {
                 flow = Flow::Yielded;
                 break;
             }
-            match self.body.take(&mut pass)? {
+            match self.take(&mut pass, cut_wait)? {
                 BodyTaken::Nothing(until) => {
                     nothing_until = Some(until.unwrap_or(Nanos::NEVER));
                     break;
@@ -338,6 +338,7 @@ impl Task {
         self.body.give_back();
         self.request_split();
         let records = self.records - before;
+        TaskMetrics::add(&self.metrics.records_skipped, pass.skipped());
         let busy = clock.now().since(begun);
         if records > 0 || had_rest {
             // Records count when they are taken, and their time when it is spent, perhaps passes later.
@@ -349,6 +350,17 @@ impl Task {
             u64::try_from(busy.as_nanos()).unwrap_or(u64::MAX),
         );
         Ok((flow, nothing_until))
+    }
+
+    /// Takes from the inputs what may be taken. In front of a cut that waits for a lock these are records, which are
+    /// inside then; the end stays behind the barrier.
+    fn take(&mut self, pass: &mut Pass<'_>, cut_wait: CutWait) -> Result<BodyTaken, OpError> {
+        let reads = cut_wait == CutWait::No || self.body.source().is_none_or(|s| s.is_reading());
+        if reads {
+            self.body.take(pass)
+        } else {
+            Ok(BodyTaken::Nothing(None))
+        }
     }
 
     fn after_pass(
@@ -376,7 +388,7 @@ impl Task {
                 }
                 Ok(Step::Busy)
             }
-            (_, Some(until)) if self.cuts.is_empty() => {
+            (_, Some(until)) if self.cuts.is_empty() || cut_wait == CutWait::Lock => {
                 if !self.body.chain_is_empty() {
                     if self.body.chain().wait_for_room() {
                         return Ok(Step::Backpressured(self.next_deadline(Nanos::NEVER)));
@@ -386,9 +398,6 @@ impl Task {
                 let now = self.clock.now();
                 self.body.chain().control(Control::Flush, now);
                 Ok(Step::Idle(self.next_deadline(until)))
-            }
-            (Flow::Done, None) if cut_wait == CutWait::Lock && self.body.chain_is_empty() => {
-                Ok(Step::Idle(self.next_deadline(Nanos::NEVER)))
             }
             _ => Ok(Step::Busy),
         }

@@ -62,10 +62,6 @@ impl SplitEnumerator<LogSplit, LogEnumeration> for LogEnumerator {
         Ok(self.0.left.pop().map_or(NextSplit::NoMore, NextSplit::Split))
     }
 
-    fn add_back(&mut self, splits: Vec<LogSplit>) {
-        self.0.left.extend(splits);
-    }
-
     fn take_over(&mut self, splits: Vec<LogSplit>) {
         self.0
             .left

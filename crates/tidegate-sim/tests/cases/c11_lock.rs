@@ -6,18 +6,26 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate::prelude::*;
+use tidegate_protocol::message::ToTask;
 use tidegate_runtime::chain::OutBatch;
 use tidegate_runtime::signal::TaskSignal;
 use tidegate_runtime::source::{
     AnyReader, AnySource, Assignment, Poll, PollContext, PushSplit, ReaderContext, erase,
 };
+use tidegate_sim::clock::SimClock;
 use tidegate_types::codec::canonical;
-use tidegate_types::{CheckpointId, Nanos, Parallelism, SubtaskIndex};
+use tidegate_types::{CheckpointId, Nanos, Parallelism, SnapshotMode, SubtaskIndex};
+
+use crate::kit::{Bench, job_of};
 
 type Pair = (u64, u8);
+
+/// Nothing that is waited for takes nearly as long; a test that would wait for ever fails.
+const LIMIT: Duration = Duration::from_secs(120);
 
 /// A push source's reader with its first split, and the signal that wakes its task.
 fn reader_of(source: PushSource<Pair>) -> (Box<dyn AnyReader<Pair>>, Arc<TaskSignal>) {
@@ -27,6 +35,7 @@ fn reader_of(source: PushSource<Pair>) -> (Box<dyn AnyReader<Pair>>, Arc<TaskSig
         subtask: SubtaskIndex(0),
         parallelism: Parallelism(1),
         max_staged_records: 10_000,
+        periodic_checkpoints: true,
         signal: signal.clone(),
     };
     let mut reader = source.reader(cx).expect("opens");
@@ -122,7 +131,7 @@ fn pair<T: Send>() -> (Sender<T>, Mutex<Receiver<T>>) {
 
 fn wait<T>(rx: &Mutex<Receiver<T>>) -> T {
     let rx = rx.lock().unwrap_or_else(PoisonError::into_inner);
-    rx.recv().expect("the other side is there")
+    rx.recv_timeout(LIMIT).expect("the other side comes")
 }
 
 /// One triggered during a held write waits, and contains it.
@@ -188,6 +197,55 @@ fn a_producer_that_fills_its_output_under_the_lock_puts_the_snapshot_off_and_not
     assert_eq!(written, RECORDS, "the whole hold is inside");
     taken.extend(untaken);
     assert_eq!(taken, (0..RECORDS).map(|n| (n, 0)).collect::<Vec<_>>());
+}
+
+/// A checkpoint that waits for the lock is given up, in whichever way its task hears of it. The producer that was to
+/// let it go first is held up no longer.
+#[test]
+fn a_snapshot_that_is_given_up_while_it_waits_for_the_lock_keeps_nobody_out() {
+    let id = CheckpointId(1);
+    let later = CheckpointId(2);
+    let ways = [
+        ToTask::Aborted {
+            id,
+            oldest_pending: later,
+        },
+        // The abort itself was lost.
+        ToTask::Aborted {
+            id: later,
+            oldest_pending: CheckpointId(3),
+        },
+        // Subsumed by one in which this task takes no part any more.
+        ToTask::Completed {
+            id: later,
+            oldest_pending: CheckpointId(3),
+        },
+    ];
+    for given_up in ways {
+        let (holds, held) = pair::<()>();
+        let (go_on, may_go_on) = pair::<()>();
+        let env = Environment::new("given-up");
+        let source = PushSource::new(move |cx: &SourceContext<u64>| {
+            let lock = cx.checkpoint_lock()?;
+            holds.send(())?;
+            wait(&may_go_on);
+            drop(lock);
+            let _lock = cx.checkpoint_lock()?;
+            holds.send(())?;
+            Ok(())
+        });
+        let _sink = env.source("push", source).uid("push").discard("nothing");
+        let bench = Bench::new(&job_of(&env), &SimClock::new());
+        bench.step("push", 0, 1);
+        wait(&held);
+        bench.trigger("push", 0, id.0, SnapshotMode::Aligned);
+        bench.step("push", 0, 1);
+        bench.mail("push", 0, given_up.clone());
+        bench.step("push", 0, 1);
+        go_on.send(()).expect("it waits");
+        wait(&held);
+        assert!(bench.stored("push", 0).is_none(), "{given_up:?}");
+    }
 }
 
 /// A job on threads over `records` pushed records, in order, through a sink that lets them through one by one.

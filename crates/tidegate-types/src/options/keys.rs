@@ -191,7 +191,7 @@ declare! {
             default: Value("true"),
             meaning: "Whether checkpoints go on after some subtasks have finished, and a bounded job takes a last \
                       one before its sinks finish.",
-            flink: Flink::Same,
+            flink: Flink::Differs("With `false` two-phase sinks refuse to start: their last output would be lost."),
             former: ["execution.checkpointing.checkpoints-after-tasks-finish.enabled"],
         }
         INLINE_THRESHOLD: MemorySize = "execution.checkpointing.data-inline-threshold" {

@@ -280,6 +280,16 @@ fn subtask_metrics(text: &mut Exposition, labels: &Labels<'_>, subtask: &Subtask
         "The watermark at the head of the chain",
         subtask.metrics.watermark() as f64,
     );
+    // Flink has no such metric.
+    text.gauge(
+        "tidegate_task_numRecordsSkipped",
+        "Records that code failed on and that went to a side output, or that a source could make nothing of",
+        labels,
+        totals.records_skipped as f64,
+    );
+    let mut task = |name: &str, help, value: f64| {
+        text.gauge(&format!("flink_taskmanager_job_task_{name}"), help, labels, value);
+    };
     let (queued, capacity) = subtask.metrics.fill();
     task(
         "buffers_inputQueueLength",

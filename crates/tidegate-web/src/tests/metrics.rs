@@ -93,6 +93,7 @@ fn of_a_task() {
     let metrics = app.job(0).metrics(2);
     metrics.records_in.fetch_add(400, Relaxed);
     metrics.records_out.fetch_add(800, Relaxed);
+    metrics.records_skipped.fetch_add(3, Relaxed);
     metrics.idle_ns.fetch_add(1_000_000_000, Relaxed);
     metrics.backpressured_ns.fetch_add(2_000_000_000, Relaxed);
     app.state.sample();
@@ -128,6 +129,13 @@ fn of_a_task() {
     ] {
         assert_eq!(task(name), value, "{name}");
     }
+    let skipped = metrics
+        .iter()
+        .filter(|(series, _)| series.starts_with("tidegate_task_numRecordsSkipped{"));
+    assert!(
+        skipped.map(|(_, value)| *value).sum::<f64>() == 3.0,
+        "{metrics:#?}"
+    );
 }
 
 #[test]

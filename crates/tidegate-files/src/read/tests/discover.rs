@@ -53,6 +53,18 @@ fn inputs_come_in_their_order_and_each_file_once() {
 }
 
 #[test]
+fn a_file_is_read_once_whatever_links_lead_to_it() {
+    let dir = tree();
+    symlink("c", dir.path().join("link")).unwrap();
+    symlink("a", dir.path().join("same")).unwrap();
+    let inputs = ["link", "c", "same/z.log", "same/../c", "a"].map(|name| dir.path().join(name));
+    assert_eq!(
+        found(dir.path(), &TextFiles::new(inputs)),
+        ["link", "same/z.log", "a/deep/er/y.log"]
+    );
+}
+
+#[test]
 fn hidden_files_are_read_if_they_are_named() {
     let dir = tree();
     let inputs = [".hidden", ".git"].map(|name| dir.path().join(name));
@@ -152,14 +164,19 @@ fn what_is_no_file_is_refused_if_named_and_passed_over_otherwise() {
 
 #[test]
 fn links_are_followed_but_not_in_circles() {
-    let dir = files(&[("x/a", b"1"), ("y/b", b"2"), ("target/c", b"3")]);
+    let dir = files(&[
+        ("x/a", b"1"),
+        ("y/b", b"2"),
+        ("target/c", b"3"),
+        ("target/d", b"4"),
+    ]);
     symlink("../target/c", dir.path().join("x/file")).unwrap();
     symlink("../target", dir.path().join("y/dir")).unwrap();
     symlink("..", dir.path().join("x/up")).unwrap();
     symlink("../y", dir.path().join("x/to-y")).unwrap();
     symlink("../x", dir.path().join("y/to-x")).unwrap();
     let names = found(dir.path(), &TextFiles::new([dir.path().join("x")]));
-    assert_eq!(names, ["x/a", "x/file", "x/to-y/b", "x/to-y/dir/c"]);
+    assert_eq!(names, ["x/a", "x/file", "x/to-y/b", "x/to-y/dir/d"]);
 }
 
 #[test]

@@ -23,6 +23,15 @@ fn the_limit_is_that_of_the_text() {
 }
 
 #[test]
+fn the_highest_limit_is_none() {
+    let dir = files(&[("a", b"x\n12345\r\n123456")]);
+    let text = TextFiles::new([dir.path()]).record_limit(usize::MAX);
+    assert_eq!(read_all(&text).unwrap(), ["x", "12345", "123456"]);
+    let csv = CsvFiles::<String>::new([dir.path()]).record_limit(usize::MAX);
+    assert_eq!(read_all(&csv).unwrap(), ["12345", "123456"]);
+}
+
+#[test]
 fn a_hundred_megabytes_without_a_line_end() {
     const LENGTH: u64 = 100 << 20;
     let file = Fingerprint {

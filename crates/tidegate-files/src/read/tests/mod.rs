@@ -47,6 +47,7 @@ pub(crate) fn reader<F: Format>(source: &FileSource<F>) -> Reader<F::Out> {
         parallelism: Parallelism(1),
         signal,
         max_staged_records: 1,
+        periodic_checkpoints: true,
     };
     source.reader(cx).unwrap()
 }

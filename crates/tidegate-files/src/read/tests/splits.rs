@@ -193,21 +193,6 @@ fn splits_and_states_survive_their_codec() {
     assert_eq!(splits(&mut restored), splits(&mut enumerator));
 }
 
-#[test]
-fn splits_that_come_back_go_out_first() {
-    let dir = files(&[("a", b"0123456789")]);
-    let source = TextFiles::new([dir.path()]).split_size(4);
-    let mut enumerator = source.enumerator(None).unwrap();
-    let NextSplit::Split(first) = enumerator.next_split(SubtaskIndex(0)).unwrap() else {
-        panic!("three splits")
-    };
-    enumerator.add_back(vec![first.clone()]);
-    let state = enumerator.snapshot().unwrap();
-    let left = splits(&mut enumerator);
-    assert_eq!((left.len(), &left[0]), (3, &first));
-    assert_eq!(splits(&mut source.enumerator(Some(state)).unwrap()), left);
-}
-
 /// An earlier leader handed these out after the state was taken; in what order they are heard of says nothing.
 #[test]
 fn splits_that_readers_hold_are_not_handed_out_again() {

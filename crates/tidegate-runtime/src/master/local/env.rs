@@ -178,6 +178,8 @@ impl LocalEnv {
     fn finish(&mut self) {
         // The lock goes before anybody hears of the end: who waits for it may start the job again.
         self.held = None;
+        // Before the job may be started again, which opens its sources for it.
+        self.graph.job_ended();
         let job = self.graph.job.clone();
         self.engine
             .running

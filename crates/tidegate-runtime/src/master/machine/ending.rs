@@ -195,8 +195,8 @@ impl JobMaster {
         }
     }
 
-    /// Nothing runs any more. The directory is cleaned up once more before anybody hears of the end, because the process
-    /// may exit then: the last checkpoint has made older ones superfluous.
+    /// Nothing runs any more. The directory is cleaned up once more before anybody hears of the end, because the
+    /// process may exit then: the last checkpoint has made older ones superfluous.
     pub(super) fn end(&mut self, env: &mut dyn MasterEnv, result: Result<JobOutcome, JobError>) {
         if let Some(coordinator) = self.coordinator.take() {
             self.history = Some(coordinator.into_history());

@@ -17,7 +17,9 @@ use crate::graph::Attempt;
 use crate::operators::OutputLost;
 
 use super::super::attempt::Enumerators;
-use super::super::env::{ClaimFailure, ClaimedStore, CommitFailure, IoReply, IoRequest, MasterEnv, Report};
+use super::super::env::{
+    ClaimFailure, ClaimedStore, CommitFailure, IoReply, IoRequest, MasterEnv, Refusal, Report,
+};
 use super::super::error::JobError;
 use super::super::io::COMMIT_AGAIN;
 use super::super::restore::{RestoreChecks, restore_plan};
@@ -203,14 +205,19 @@ impl JobMaster {
             }
         }
         let newest = claimed.newest.map(|(id, _)| id);
-        let beside = newest.filter(|_| first && claimed.snapshot.is_none() && !self.parts.new_lineage);
+        let refusal = if self.parts.checkpoints.after_tasks_finish {
+            let beside = newest.filter(|_| first && claimed.snapshot.is_none() && !self.parts.new_lineage);
+            beside.map(Refusal::Beside)
+        } else {
+            Some(Refusal::NoLastCheckpoint)
+        };
         self.snapshot.clone_from(&claimed.snapshot);
         self.phase = Phase::Settling;
         self.settling = true;
         env.request(IoRequest::Settle {
             snapshot: claimed.snapshot,
             attempt: self.attempt,
-            beside,
+            refusal,
         });
     }
 

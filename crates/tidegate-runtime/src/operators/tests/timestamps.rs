@@ -52,3 +52,24 @@ fn the_idle_timeout_is_the_configured_one_unless_the_program_says() {
     assert_eq!(next_time(own, settings), Some(11 + 3));
     assert_eq!(next_time(strategy.without_idleness(), settings), Some(10 + 1_000));
 }
+
+#[test]
+fn times_beyond_all_times_mean_never() {
+    let strategy = WatermarkStrategy::monotonous();
+    let idle = strategy.with_idleness(Duration::MAX);
+    assert_eq!(next_time(idle, defaults(50, None)), Some(10 + 50));
+    let neither = idle.with_interval(Duration::MAX);
+    assert_eq!(next_time(neither, defaults(50, None)), Some(EventTime::MAX));
+    let (signal, hands) = (TaskSignal::new(), Hands::default());
+    let uid = tidegate_types::OperatorUid::new("under-test".to_owned());
+    let mut op = TimestampsOp::new(Arc::new(|n: &i64| *n), idle, uid);
+    Operator::<i64, i64>::open(&mut op, &mut open_context(defaults(50, None))).expect("opens");
+    hands.set(1_000);
+    let mut out = OutBatch::<i64>::with_room(10);
+    op.on_time(1_000, &mut out, &mut Pass::new(&signal, &hands, 10))
+        .expect("no error");
+    assert!(
+        out.is_empty(),
+        "a stream that is never idle isn't so after a second"
+    );
+}

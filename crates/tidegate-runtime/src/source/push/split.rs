@@ -55,11 +55,6 @@ impl<T: Record> SplitEnumerator<PushSplit<T>, u32> for Instances {
         }))
     }
 
-    fn add_back(&mut self, splits: Vec<PushSplit<T>>) {
-        // Instances are numbered: what comes back is what was handed out last.
-        self.next -= splits.len() as u32;
-    }
-
     fn take_over(&mut self, splits: Vec<PushSplit<T>>) {
         let behind = splits.iter().map(|s| s.instance + 1).max();
         self.next = self.next.max(behind.unwrap_or(0));

@@ -120,7 +120,7 @@ impl Task {
     }
 
     pub(super) fn settle(&mut self, id: CheckpointId, outcome: SnapshotOutcome) -> Result<(), OpError> {
-        self.cuts.retain(|c| c.barrier.id != id);
+        self.drop_cut(id);
         if let Some(open) = self.open.remove(&id) {
             open.race.cancel();
         }

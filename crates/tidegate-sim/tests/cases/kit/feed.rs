@@ -162,10 +162,6 @@ impl<T: Record> SplitEnumerator<FeedSplit, FeedState> for FeedEnumerator<T> {
         }
     }
 
-    fn add_back(&mut self, splits: Vec<FeedSplit>) {
-        self.state.open.extend(splits);
-    }
-
     fn take_over(&mut self, splits: Vec<FeedSplit>) {
         self.discover();
         self.state

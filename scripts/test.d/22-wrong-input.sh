@@ -49,12 +49,29 @@ refused 1 "$dir/none" checkpoint show "$dir/none"
 refused 1 "$dir/empty" checkpoint list "$dir/empty"
 refused 1 "$dir/good" checkpoint verify "$dir/good"
 refused 1 "nothing listens" cancel --job a --rest 127.0.0.1:1
+printf 'pipeline.name: x\npipeline:\n\tname: y' >"$dir/tab.yaml"
+printf 'pipeline.name: a\0b' >"$dir/nul.yaml"
+refused 1 "--on-error skip" "${count[@]}" --input "$dir/binary"
+refused 2 "parallelism.default\` = 500 (--parallelism)" "${count[@]}" --input "$dir/good" --parallelism 500
+refused 2 "3 ms\` (--interval)" "${count[@]}" --input "$dir/good" --interval 3
+refused 2 "(--job-id): expected a text of 1 to 200 bytes" "${count[@]}" --input "$dir/good" --job-id a/b
+refused 2 "more than 1048576 bytes" config --config /dev/zero
+refused 2 "tab.yaml:3:2: a tab" config --config "$dir/tab.yaml"
+refused 2 "nul.yaml:1:" config --config "$dir/nul.yaml"
+refused 2 "(-D) is decided by this demo itself; use --modes" demo backpressure -D execution.checkpointing.mode=aligned
+refused 2 "(-D) is decided by this demo itself; use --in-flight" demo backpressure -D task.gate.budget=fixed:3
+refused 2 "(-D) is decided by this demo itself; use --interval" demo backpressure -D execution.checkpointing.interval=off
+refused 2 "(-D) is decided by this demo itself; use --intervals" demo interval -D execution.checkpointing.interval=1s
+TIDEGATE_TASK_GATE_BUDGET=50ms refused 2 "use --in-flight" demo backpressure
+TIDEGATE_PARALLELISM_DEFAULT=$'\xff' refused 2 "TIDEGATE_PARALLELISM_DEFAULT" config
+"$TIDEGATE" config -D pipeline.max-parallelism=1_000 | grep -q "^pipeline.max-parallelism = 1000  (-D)"
 TIDEGATE_LOG='a=b=c' refused 2 "TIDEGATE_LOG" config
 TIDEGATE_PARALLELISM_DEFOULT=2 refused 2 "TIDEGATE_PARALLELISM_DEFAULT" config
 
 # What is skipped is counted.
 timeout 30 "$TIDEGATE" "${count[@]}" --input "$dir/good" "$dir/binary" "$dir/long" --on-error skip >"$dir/stdout" 2>"$dir/stderr"
-grep -q "skipped: invalid UTF-8 1, too long 1" "$dir/stdout"
+grep -q "skipped in this run: invalid UTF-8 1, too long 1" "$dir/stdout"
+grep -q "this run wrote 3 distinct words, 3 in all, to $dir/out" "$dir/stdout"
 sort "$dir"/out/* | cmp - <(printf 'fine\t1\none\t1\ntwo\t1\n')
 # A second run from the beginning would write everything twice.
 refused 1 "an earlier run of this job" "${count[@]}" --input "$dir/good"

@@ -21,6 +21,11 @@ for n in $(seq 3000); do echo "a b$n"; done >"$dir/text"
 "$TIDEGATE" demo wordcount --input "$dir/text" --output "$dir/out" --checkpoint-dir "$dir/c" --interval 50ms \
     --job-id "my job" --trace-checkpoint 2 >"$dir/log" 2>&1
 grep -q "^checkpoint 2 .*on its way through the tasks" "$dir/log"
+if ! "$TIDEGATE" demo wordcount --input "$dir/text" --output "$dir/untraced" --trace-checkpoint 9999 2>&1 |
+    grep -q "^no checkpoint 9999 in this run: "; then
+    echo "nothing is said about a checkpoint that never came" >&2
+    exit 1
+fi
 job=$(find "$dir/c" -mindepth 1 -maxdepth 1 -type d)
 for path in "$dir/c" "$job"; do
     "$TIDEGATE" checkpoint list "$path" | grep -q "complete"

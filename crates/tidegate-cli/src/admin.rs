@@ -103,7 +103,7 @@ impl Admin {
                 match self.client.ask("GET", &status, None) {
                     Ok(answer) if answer["status"]["id"] == "COMPLETED" => return outcome(answer),
                     Ok(_) => {}
-                    // The process may end with its job before it could be asked; what came of it can't be told then.
+                    // The process ended all the same, killed or tired of waiting; what came of it can't be told then.
                     Err(error) => {
                         return Err(CliError::Failed(format!(
                             "{error}\nThe {what} was begun; how it ended isn't known: look at the job's output"

@@ -247,9 +247,9 @@ pub(crate) struct WordcountArgs {
     /// Directory of checkpoints; without it they are in memory and nothing can be restored
     #[arg(long, value_name = "DIR")]
     pub(crate) checkpoint_dir: Option<PathBuf>,
-    /// Between checkpoints
-    #[arg(long, value_name = "TIME|off", default_value = "200ms", value_parser = maybe_time)]
-    pub(crate) interval: MaybeTime,
+    /// Between checkpoints [default: 200ms, or as configured]
+    #[arg(long, value_name = "TIME|off", value_parser = maybe_time)]
+    pub(crate) interval: Option<MaybeTime>,
     /// How checkpoints are taken; by default as configured
     #[arg(long, value_name = "MODE", value_parser = mode)]
     pub(crate) mode: Option<CheckpointingMode>,

@@ -78,7 +78,15 @@ fn log_to_stderr() -> Result<(), CliError> {
     let wanted = std::env::var_os(LOG_VARIABLE).filter(|filter| !filter.is_empty());
     let filter = match wanted {
         None => EnvFilter::builder().parse(LOG_DEFAULT),
-        Some(text) => EnvFilter::builder().parse(text.to_string_lossy()),
+        Some(text) => match text.to_str() {
+            Some(text) => EnvFilter::builder().parse(text),
+            None => {
+                let text = text.to_string_lossy();
+                return Err(CliError::Usage(format!(
+                    "the value `{text}` of {LOG_VARIABLE} isn't valid UTF-8"
+                )));
+            }
+        },
     };
     let filter =
         filter.map_err(|error| CliError::Usage(format!("{LOG_VARIABLE} is no log filter: {error}")))?;

@@ -14,16 +14,23 @@ use tidegate::{Environment, JobHandle, StartOptions};
 use tidegate_types::CheckpointId;
 use tidegate_types::options::{Configuration, keys};
 use tidegate_web::{Address, Server};
+use tokio::time::timeout;
 
 use crate::args::Global;
 use crate::console::Console;
 use crate::error::CliError;
-use crate::settings;
-use crate::signals::Signals;
+use crate::settings::{self, Decided};
+use crate::signals::{Came, Signals};
 use crate::walk::Walk;
 
 /// Between two looks at a job.
 const LOOK_AGAIN: Duration = Duration::from_millis(5);
+
+/// How long the REST interface stays for clients that haven't fetched what came of their request.
+const FETCH: Duration = Duration::from_secs(10);
+
+/// How long a cancelled job is waited for.
+const GIVE_UP: Duration = Duration::from_secs(5);
 
 /// Engine, REST interface and configuration of one command.
 pub(crate) struct Session<'a> {
@@ -32,16 +39,22 @@ pub(crate) struct Session<'a> {
     configuration: Configuration,
     name: &'static str,
     traced: Option<CheckpointId>,
-    _server: Option<Server>,
+    server: Option<Server>,
 }
 
 impl<'a> Session<'a> {
-    /// Starts an engine for jobs of this name.
+    /// Starts an engine for jobs of this name, of which the command decides some options itself.
     ///
     /// # Errors
     /// When something is wrong with the configuration, or nothing can be listened at.
-    pub(crate) fn start(console: &'a Console, global: &Global, name: &'static str) -> Result<Self, CliError> {
+    pub(crate) fn start(
+        console: &'a Console,
+        global: &Global,
+        name: &'static str,
+        decided: &[Decided],
+    ) -> Result<Self, CliError> {
         let mut configuration = settings::configuration(global)?;
+        settings::refuse(&configuration, decided)?;
         configuration.set(&keys::PIPELINE_NAME, name.to_owned());
         let settings = configuration.resolve()?;
         let engine = Engine::start()
@@ -61,7 +74,7 @@ impl<'a> Session<'a> {
             configuration,
             name,
             traced,
-            _server: server,
+            server,
         })
     }
 
@@ -101,14 +114,46 @@ impl<'a> Session<'a> {
     ) -> Result<T, CliError> {
         self.engine.handle().block_on(async {
             let mut signals = take_over()?;
-            match select(pin!(work), pin!(signals.next())).await {
-                Either::Left((done, _)) => done,
-                Either::Right((came, _)) => Err(CliError::Interrupted {
-                    name: came.name,
-                    number: came.number,
-                }),
-            }
+            let mut work = pin!(work);
+            let Came { name, number } = match select(work.as_mut(), pin!(signals.next())).await {
+                Either::Left((done, _)) => return done,
+                Either::Right((came, _)) => came,
+            };
+            // What still runs writes into directories that go with the work; a second signal doesn't wait.
+            let _either = select(pin!(self.give_up()), pin!(signals.next())).await;
+            Err(CliError::Interrupted { name, number })
         })
+    }
+
+    /// Cancels every job that still runs, so that it leaves nothing in a directory that is about to go.
+    pub(crate) async fn give_up(&self) {
+        for job in self.engine.jobs() {
+            job.cancel();
+            // User code that hangs is left where it is.
+            let _in_time = timeout(GIVE_UP, job.ended()).await;
+        }
+    }
+}
+
+impl Session<'_> {
+    /// Ends with what was done. The REST interface stays until clients know what came of what they began: a client that
+    /// stops the job would otherwise find nobody to tell it where the savepoint is. A signal ends this at once.
+    ///
+    /// # Errors
+    /// What there was.
+    pub(crate) fn end<T>(self, done: Result<T, CliError>) -> Result<T, CliError> {
+        if let (Some(server), false) = (self.server, matches!(done, Err(CliError::Interrupted { .. }))) {
+            self.engine.handle().block_on(async {
+                let Ok(mut signals) = take_over() else { return };
+                let fetched = timeout(FETCH, async {
+                    server.outcomes_fetched().await;
+                    // The last answer is still on its way.
+                    server.shutdown().await;
+                });
+                let _either = select(pin!(fetched), pin!(signals.next())).await;
+            });
+        }
+        done
     }
 }
 
@@ -122,6 +167,18 @@ pub(crate) struct Running<'a> {
     console: &'a Console,
     pub(crate) job: JobHandle,
     walk: Option<Walk>,
+}
+
+impl Drop for Running<'_> {
+    /// Whoever asked for a checkpoint's walk and saw none is told why.
+    fn drop(&mut self) {
+        if let Some(walk) = &self.walk {
+            // The last decision may have come after the last look.
+            if walk.show(self.console, self.running()).is_ok() {
+                walk.say_if_missed(self.console);
+            }
+        }
+    }
 }
 
 impl Running<'_> {

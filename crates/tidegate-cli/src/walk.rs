@@ -19,8 +19,45 @@ const MAX_STEPS: usize = 100_000;
 /// The steps of one checkpoint.
 pub(crate) struct Walk {
     id: CheckpointId,
-    steps: Arc<Mutex<Vec<TraceEvent>>>,
+    seen: Arc<Mutex<Seen>>,
     shown: Mutex<bool>,
+}
+
+/// What came by.
+#[derive(Debug, Default)]
+struct Seen {
+    steps: Vec<TraceEvent>,
+    /// The first checkpoint of the run and the last one.
+    range: Option<(CheckpointId, CheckpointId)>,
+}
+
+impl Seen {
+    fn take(&mut self, wanted: CheckpointId, event: &TraceEvent) {
+        let Some(id) = event.id else { return };
+        if matches!(event.step, TraceStep::Started { .. }) {
+            let (first, last) = self.range.unwrap_or((id, id));
+            self.range = Some((first.min(id), last.max(id)));
+        }
+        if id == wanted && self.steps.len() < MAX_STEPS {
+            self.steps.push(event.clone());
+        }
+    }
+
+    /// Why there was nothing to show.
+    fn missed(&self, wanted: CheckpointId) -> String {
+        if !self.steps.is_empty() {
+            return format!("checkpoint {wanted} wasn't decided in this run");
+        }
+        match self.range {
+            None => format!("no checkpoint {wanted} in this run: it took none"),
+            Some((first, last)) if first == last => {
+                format!("no checkpoint {wanted} in this run: its only one was {first}")
+            }
+            Some((first, last)) => {
+                format!("no checkpoint {wanted} in this run: its checkpoints were {first} to {last}")
+            }
+        }
+    }
 }
 
 impl Walk {
@@ -28,21 +65,18 @@ impl Walk {
     pub(crate) fn of(id: CheckpointId) -> Self {
         Self {
             id,
-            steps: Arc::default(),
+            seen: Arc::default(),
             shown: Mutex::new(false),
         }
     }
 
     /// Takes steps of all checkpoints and keeps its own.
     pub(crate) fn sink(&self) -> TraceSink {
-        let (id, steps) = (self.id, self.steps.clone());
+        let (id, seen) = (self.id, self.seen.clone());
         Arc::new(move |event| {
-            if event.id == Some(id) {
-                let mut steps = steps.lock().unwrap_or_else(PoisonError::into_inner);
-                if steps.len() < MAX_STEPS {
-                    steps.push(event.clone());
-                }
-            }
+            seen.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .take(id, event);
         })
     }
 
@@ -60,10 +94,19 @@ impl Walk {
         let names: Vec<String> = job
             .board()
             .with(|s| s.vertices.iter().map(|v| v.name.clone()).collect());
-        let steps = self.steps.lock().unwrap_or_else(PoisonError::into_inner);
-        lines(&stats, &steps, &names)
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        lines(&stats, &seen.steps, &names)
             .into_iter()
             .try_for_each(|line| console.line(line))
+    }
+
+    /// At the end of the run: says that nothing was shown, and why.
+    pub(crate) fn say_if_missed(&self, console: &Console) {
+        if !*self.shown.lock().unwrap_or_else(PoisonError::into_inner) {
+            let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+            console.clear();
+            console.note(seen.missed(self.id));
+        }
     }
 }
 
@@ -165,6 +208,33 @@ mod tests {
     use tidegate_types::{CheckpointKind, SubtaskIndex, VertexId};
 
     use super::*;
+
+    #[test]
+    fn a_checkpoint_that_never_came_is_told_from_those_that_did() {
+        let wanted = CheckpointId(1);
+        let mut seen = Seen::default();
+        assert_eq!(seen.missed(wanted), "no checkpoint 1 in this run: it took none");
+        let step = |id| TraceEvent {
+            at: Nanos(0),
+            id: Some(CheckpointId(id)),
+            step: TraceStep::Started {
+                kind: CheckpointKind::Checkpoint,
+                mode: SnapshotMode::Aligned,
+            },
+        };
+        seen.take(wanted, &step(2));
+        assert_eq!(
+            seen.missed(wanted),
+            "no checkpoint 1 in this run: its only one was 2"
+        );
+        (3..10).for_each(|id| seen.take(wanted, &step(id)));
+        assert_eq!(
+            seen.missed(wanted),
+            "no checkpoint 1 in this run: its checkpoints were 2 to 9"
+        );
+        seen.take(wanted, &step(1));
+        assert_eq!(seen.missed(wanted), "checkpoint 1 wasn't decided in this run");
+    }
 
     #[test]
     fn steps_are_told_from_the_trigger_on_and_subtasks_in_the_order_they_came_in() {

@@ -2,7 +2,8 @@
 //!
 //! Reads everything, changes nothing. What is wrong goes into the report, all of it, not only the first; an error is
 //! returned only if there is nothing to check. On a local disk the directory is walked, because the store's own listing
-//! hides staging files. Beside a running job, files of a checkpoint in progress look like orphans and say so.
+//! hides staging files. Beside a running job, files of a checkpoint in progress look like orphans and say so, and a
+//! checkpoint that is retired meanwhile is passed over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -174,6 +175,9 @@ async fn verify_one(
     };
     let sizes: BTreeMap<String, u64> = files.iter().map(|(path, size)| (below(path), *size)).collect();
     let named = verify_snapshot(&snapshot, &sizes, report).await;
+    if !report.problems.is_empty() && dir.read(VERIFY, METADATA, MAX_BYTES).await?.is_none() {
+        return Err(StorageError::new(VERIFY, dir.url(), Problem::NotThere));
+    }
     for (path, size) in files
         .iter()
         .filter(|(path, _)| *path != METADATA && !named.contains(&below(path)))
@@ -198,23 +202,24 @@ async fn verify_job(
     report: &mut VerifyReport,
 ) -> Result<(), StorageError> {
     let mut named = BTreeSet::new();
+    let mut retired = BTreeSet::new();
     for id in decided {
-        let path = layout::metadata(*id);
-        let Some(bytes) = dir.read(VERIFY, &path, MAX_BYTES).await? else {
-            continue;
+        let mut of_one = VerifyReport::default();
+        let names = verify_decision(dir, files, *id, &mut of_one).await?;
+        // What retires a checkpoint deletes its decision before its files: gone together they are no damage.
+        let stands = match of_one.problems.is_empty() {
+            true => names.is_some(),
+            false => dir
+                .read(VERIFY, &layout::metadata(*id), MAX_BYTES)
+                .await?
+                .is_some(),
         };
-        match DecisionObject::decode(&bytes) {
-            Err(problem) => {
-                let error = StorageError::new(VERIFY, dir.describe(&path), problem);
-                report.problems.push((&error).into());
-            }
-            Ok(object) if object.complete().is_some() => {
-                match snapshot_at(dir.child(&layout::checkpoint_dir(*id))).await {
-                    Ok(snapshot) => named.extend(verify_snapshot(&snapshot, files, report).await),
-                    Err(error) => report.problems.push((&error).into()),
-                }
-            }
-            Ok(_) => {}
+        if stands {
+            named.extend(names.unwrap_or_default());
+            report.checkpoints.append(&mut of_one.checkpoints);
+            report.problems.append(&mut of_one.problems);
+        } else {
+            retired.insert(*id);
         }
     }
     let newest = decided.last().copied().unwrap_or_default();
@@ -226,11 +231,39 @@ async fn verify_job(
             Entry::Intent(intent) => intent.checkpoint,
             Entry::Unknown => CheckpointId::default(),
         };
-        if !named.contains(path) {
+        if !named.contains(path) && !retired.contains(&checkpoint) {
             report.orphans.push(orphan(path, *size, checkpoint > newest));
         }
     }
     Ok(())
+}
+
+/// One decision of a job, and all of the checkpoint if it is complete; the files that it names, `None` if there is no
+/// decision any more.
+async fn verify_decision(
+    dir: &StoreDir,
+    files: &BTreeMap<String, u64>,
+    id: CheckpointId,
+    report: &mut VerifyReport,
+) -> Result<Option<BTreeSet<String>>, StorageError> {
+    let path = layout::metadata(id);
+    let Some(bytes) = dir.read(VERIFY, &path, MAX_BYTES).await? else {
+        return Ok(None);
+    };
+    match DecisionObject::decode(&bytes) {
+        Err(problem) => {
+            let error = StorageError::new(VERIFY, dir.describe(&path), problem);
+            report.problems.push((&error).into());
+        }
+        Ok(object) if object.complete().is_some() => {
+            match snapshot_at(dir.child(&layout::checkpoint_dir(id))).await {
+                Ok(snapshot) => return Ok(Some(verify_snapshot(&snapshot, files, report).await)),
+                Err(error) => report.problems.push((&error).into()),
+            }
+        }
+        Ok(_) => {}
+    }
+    Ok(Some(BTreeSet::new()))
 }
 
 fn orphan(path: &str, size_bytes: u64, may_be_in_progress: bool) -> Orphan {

@@ -36,3 +36,4 @@ pub use settings::{
 };
 pub use spec::{Declared, DefaultValue, Flink, Opt, Spec};
 pub use value::{MAX_DURATION, MemorySize, OptionValue};
+pub use yaml::MAX_FILE_BYTES;

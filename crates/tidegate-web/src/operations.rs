@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, VecDeque};
 
 use tidegate_types::JobId;
+use tokio::sync::watch;
 
 use crate::ids::TriggerId;
 use crate::jobs::Answer;
@@ -52,12 +53,22 @@ pub(crate) enum Begun {
     Full,
 }
 
+/// One operation.
+#[derive(Debug, Default)]
+struct Operation {
+    outcome: Option<Answer>,
+    /// Whether a client was told the outcome.
+    fetched: bool,
+}
+
 /// All operations that are remembered.
 #[derive(Debug, Default)]
 pub(crate) struct Operations {
-    by_key: BTreeMap<Key, Option<Answer>>,
+    by_key: BTreeMap<Key, Operation>,
     /// Oldest first.
     order: VecDeque<Key>,
+    /// How many are remembered whose outcome nobody was told yet.
+    unfetched: watch::Sender<usize>,
 }
 
 impl Operations {
@@ -67,28 +78,48 @@ impl Operations {
             return Begun::Already;
         }
         if self.by_key.len() >= LIMIT {
-            let ended = |key: &Key| self.by_key.get(key).is_some_and(Option::is_some);
+            let ended = |key: &Key| self.by_key.get(key).is_some_and(|o| o.outcome.is_some());
             let Some(oldest) = self.order.iter().position(ended) else {
                 return Begun::Full;
             };
             if let Some(key) = self.order.remove(oldest) {
-                self.by_key.remove(&key);
+                let forgotten = self.by_key.remove(&key);
+                if forgotten.is_some_and(|operation| !operation.fetched) {
+                    self.unfetched.send_modify(|n| *n -= 1);
+                }
             }
         }
         self.order.push_back(key.clone());
-        self.by_key.insert(key, None);
+        self.by_key.insert(key, Operation::default());
+        self.unfetched.send_modify(|n| *n += 1);
         Begun::New
     }
 
     /// Notes how an operation ended.
     pub(crate) fn end(&mut self, key: &Key, answer: Answer) {
         if let Some(entry) = self.by_key.get_mut(key) {
-            *entry = Some(answer);
+            entry.outcome = Some(answer);
         }
     }
 
-    /// How an operation stands: `None` if it isn't known, `Some(None)` while it is in progress.
-    pub(crate) fn get(&self, key: &Key) -> Option<Option<&Answer>> {
-        self.by_key.get(key).map(Option::as_ref)
+    /// Whether an operation is remembered.
+    pub(crate) fn knows(&self, key: &Key) -> bool {
+        self.by_key.contains_key(key)
+    }
+
+    /// How an operation stands, for a client: `None` if it isn't known, `Some(None)` while it is in progress. An
+    /// outcome counts as fetched from now on.
+    pub(crate) fn fetch(&mut self, key: &Key) -> Option<Option<&Answer>> {
+        let operation = self.by_key.get_mut(key)?;
+        if operation.outcome.is_some() && !operation.fetched {
+            operation.fetched = true;
+            self.unfetched.send_modify(|n| *n -= 1);
+        }
+        Some(operation.outcome.as_ref())
+    }
+
+    /// How many operations are remembered whose outcome no client has fetched, those in progress included.
+    pub(crate) fn unfetched(&self) -> watch::Receiver<usize> {
+        self.unfetched.subscribe()
     }
 }

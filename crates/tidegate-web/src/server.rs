@@ -8,7 +8,7 @@
 
 use std::net::SocketAddr;
 use std::pin::pin;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 use axum::Router;
@@ -57,6 +57,8 @@ pub struct Server {
     local: SocketAddr,
     stop: watch::Sender<bool>,
     open: Arc<Semaphore>,
+    /// Operations whose outcome no client has fetched yet.
+    unfetched: watch::Receiver<usize>,
 }
 
 impl Server {
@@ -91,6 +93,11 @@ impl Server {
             Guard::open()
         };
         let state = Shared::new(jobs);
+        let unfetched = state
+            .operations
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .unfetched();
         let (stop, stopped) = watch::channel(false);
         let open = Arc::new(Semaphore::new(PERMITS as usize));
         let listening = open
@@ -104,12 +111,27 @@ impl Server {
             drop(listening);
         });
         tracing::info!("REST interface and status page at http://{local}/");
-        Ok(Self { local, stop, open })
+        Ok(Self {
+            local,
+            stop,
+            open,
+            unfetched,
+        })
     }
 
     /// Where it listens: the port that was taken if any would do.
     pub fn local_addr(&self) -> SocketAddr {
         self.local
+    }
+
+    /// Resolves when the outcome of every operation that clients have begun (savepoints, stops, checkpoints) was
+    /// fetched once; at once if none was begun. Who ends a process with its job should wait for this, with a time limit
+    /// of his own, and then [shut down](Self::shutdown): otherwise the client that stopped the job never learns where
+    /// its savepoint is.
+    pub async fn outcomes_fetched(&self) {
+        let mut unfetched = self.unfetched.clone();
+        // With the state gone nobody can ask any more.
+        let _none_left = unfetched.wait_for(|n| *n == 0).await;
     }
 
     /// Stops listening, and resolves when the port is free and the answers under way are out, or have taken too long.

@@ -63,7 +63,7 @@ fn inputs_may_be_several() {
         panic!("another command")
     };
     assert_eq!(args.input, ["a", "b", "c"].map(PathBuf::from));
-    assert_eq!(args.interval, MaybeTime(None));
+    assert_eq!(args.interval, Some(MaybeTime(None)));
     assert_eq!(args.on_error, OnError::Fail);
 }
 

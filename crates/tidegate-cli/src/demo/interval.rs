@@ -4,20 +4,22 @@
 //! has to be done again after a kill, and the time until the job has caught up. Each round kills at another moment
 //! after a checkpoint, so that the rounds are spread over the interval.
 
+use std::path::Path;
 use std::time::Duration;
 
 use serde::Serialize;
 use tidegate_protocol::coordinator::CheckpointStatus;
-use tidegate_types::Nanos;
 use tidegate_types::options::{OptionValue, keys};
+use tidegate_types::{Nanos, SnapshotMode};
 
-use super::keyed::{Probe, Proof, Workload, build, configure, drain, prove};
+use super::keyed::{self, Probe, Proof, Workload, build, configure, drain, prove};
 use super::own_directory;
 use crate::args::{Global, IntervalArgs};
 use crate::console::Console;
 use crate::error::CliError;
 use crate::render::{count, ms, size, spread, spread_of_times, table, time};
 use crate::session::{Running, Session};
+use crate::settings::Decided;
 
 /// Checkpoints before the kill; the first is left out of the figures.
 const CHECKPOINTS: u64 = 3;
@@ -45,6 +47,9 @@ struct Round {
     lost: u64,
     duplicated: u64,
     records: u64,
+    /// The mode is at-least-once.
+    #[serde(skip)]
+    may_repeat: bool,
     #[serde(skip)]
     times: Times,
 }
@@ -58,9 +63,16 @@ struct Times {
     caught_up: Duration,
 }
 
+/// The options that the demo decides.
+fn decided() -> Vec<Decided> {
+    let mut all = keyed::decided().to_vec();
+    all.push((keys::CHECKPOINT_INTERVAL.key(), Some("--intervals")));
+    all
+}
+
 /// Runs the demo.
 pub(super) fn run(console: &Console, global: &Global, args: &IntervalArgs) -> Result<(), CliError> {
-    let session = Session::start(console, global, "interval")?;
+    let session = Session::start(console, global, "interval", &decided())?;
     let workload = Workload {
         parallelism: args.parallelism,
         work: args.work,
@@ -68,18 +80,24 @@ pub(super) fn run(console: &Console, global: &Global, args: &IntervalArgs) -> Re
         keys: args.keys,
         per_second: Some(args.rate),
     };
+    let done = measure(&session, &workload, args);
+    session.end(done)
+}
+
+fn measure(session: &Session<'_>, workload: &Workload, args: &IntervalArgs) -> Result<(), CliError> {
+    let console = session.console;
     session.until_interrupted(async {
         if !args.json {
-            console.line(introduction(&workload))?;
+            console.line(introduction(workload))?;
             console.line(row(HEAD.map(str::to_owned)))?;
         }
         let mut rounds = Vec::new();
         for interval in &args.intervals {
             for number in 1..=args.rounds {
                 let measure = Measure {
-                    session: &session,
+                    session,
                     args,
-                    workload,
+                    workload: *workload,
                     interval: *interval,
                     number,
                 };
@@ -95,7 +113,7 @@ pub(super) fn run(console: &Console, global: &Global, args: &IntervalArgs) -> Re
         report(console, args, &rounds)?;
         let wrong = rounds
             .iter()
-            .find(|round| round.lost > 0 || (round.duplicated > 0 && !allows_twice(args)));
+            .find(|round| round.lost > 0 || (round.duplicated > 0 && !round.may_repeat));
         match wrong {
             None => Ok(()),
             Some(r) => Err(CliError::Failed(format!(
@@ -109,10 +127,6 @@ pub(super) fn run(console: &Console, global: &Global, args: &IntervalArgs) -> Re
     })
 }
 
-fn allows_twice(args: &IntervalArgs) -> bool {
-    args.mode == Some(tidegate_types::options::CheckpointingMode::AtLeastOnce)
-}
-
 struct Measure<'a> {
     session: &'a Session<'a>,
     args: &'a IntervalArgs,
@@ -124,12 +138,20 @@ struct Measure<'a> {
 impl Measure<'_> {
     async fn round(&self) -> Result<Round, CliError> {
         let dir = own_directory(self.args.dir.as_deref())?;
+        let measured = self.measured(dir.path()).await;
+        if measured.is_err() {
+            self.session.give_up().await;
+        }
+        measured
+    }
+
+    async fn measured(&self, dir: &Path) -> Result<Round, CliError> {
         let probe = Probe::new(&self.session.engine, &self.workload);
         let mut configured = Ok(());
         let env = self.session.environment(|c| {
-            configured = configure(c, dir.path(), self.interval);
+            configured = configure(c, &self.workload, dir, ("--intervals", self.interval));
             if let Some(mode) = self.args.mode {
-                c.set(&keys::CHECKPOINT_MODE, mode);
+                c.set_flag("--mode", &keys::CHECKPOINT_MODE, mode);
             }
         });
         configured?;
@@ -155,13 +177,18 @@ impl Measure<'_> {
         let after = self.until_caught_up(&running, &probe, before).await?;
         self.say("draining");
         drain(&running).await?;
-        Ok(self.summed_up(
+        let round = self.summed_up(
             &durations,
             killed.since(triggered),
             before,
             &after,
             prove(&probe, &self.workload),
-        ))
+        );
+        let mode = running.running().settings().checkpoints.mode;
+        Ok(Round {
+            may_repeat: mode == SnapshotMode::AtLeastOnce,
+            ..round
+        })
     }
 
     fn summed_up(
@@ -196,6 +223,7 @@ impl Measure<'_> {
             lost: proof.lost,
             duplicated: proof.duplicated,
             records: proof.records,
+            may_repeat: false,
             times,
         }
     }
@@ -410,6 +438,7 @@ mod tests {
             lost: 0,
             duplicated: 0,
             records: 5000,
+            may_repeat: false,
             times,
         };
         let line = in_words(&round);

@@ -23,6 +23,7 @@ use super::as_option;
 use super::lanes::{Lanes, Tally};
 use crate::error::CliError;
 use crate::session::Running;
+use crate::settings::Decided;
 
 /// What one record is and costs.
 #[derive(Debug, Clone, Copy)]
@@ -235,15 +236,26 @@ pub(crate) fn build(env: &Environment, workload: &Workload, probe: &Arc<Probe>) 
         .parallelism(parallelism.0);
 }
 
-/// Where checkpoints go, how often, and that the job survives one kill.
+/// What [`configure`] decides beside the interval, whose flag each demo names itself.
+pub(crate) fn decided() -> [Decided; 3] {
+    [
+        (keys::CHECKPOINT_DIR.key(), Some("--dir")),
+        (keys::PARALLELISM.key(), Some("--parallelism")),
+        (keys::RESTART_STRATEGY.key(), None),
+    ]
+}
+
+/// Where checkpoints go, how often (with the flag that says so), and that the job survives one kill.
 pub(crate) fn configure(
     configuration: &mut Configuration,
+    workload: &Workload,
     dir: &Path,
-    interval: Duration,
+    (flag, interval): (&str, Duration),
 ) -> Result<(), CliError> {
     configuration
-        .set(&keys::CHECKPOINT_DIR, as_option(dir)?)
-        .set(&keys::CHECKPOINT_INTERVAL, Some(interval))
+        .set_flag("--dir", &keys::CHECKPOINT_DIR, as_option(dir)?)
+        .set_flag(flag, &keys::CHECKPOINT_INTERVAL, Some(interval))
+        .set_flag("--parallelism", &keys::PARALLELISM, workload.parallelism)
         .set(&keys::RESTART_STRATEGY, RestartStrategyKind::FixedDelay)
         .set(&keys::FIXED_DELAY_ATTEMPTS, Attempts::Limited(1))
         .set(&keys::FIXED_DELAY_DELAY, Duration::ZERO);

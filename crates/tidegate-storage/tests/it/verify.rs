@@ -1,5 +1,17 @@
 //! Verification: all damage is told, nothing whole is blamed.
 
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use async_trait::async_trait;
+use futures_util::StreamExt;
+use futures_util::stream::BoxStream;
+use object_store::path::Path;
+use object_store::{
+    CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult,
+};
 use tidegate_storage::verify::verify_at;
 use tidegate_storage::*;
 use tidegate_types::snapshot::SubtaskSnapshot;
@@ -166,4 +178,144 @@ fn orphans_are_walked_for_and_staging_files_are_seen() {
     let report = verified(&job.dir().child("chk-2"));
     let names: Vec<_> = report.orphans.iter().map(|orphan| orphan.path.as_str()).collect();
     assert_eq!(names, ["_metadata#1", late.strip_prefix("chk-2/").unwrap()]);
+}
+
+/// A store in which a running job retires a checkpoint just before one of the reads: its decision first, then as many
+/// of its files as it gets to.
+#[derive(Debug)]
+struct Retiring {
+    inner: Arc<dyn ObjectStore>,
+    /// In the order in which they go.
+    paths: Vec<String>,
+    reads_before: AtomicU64,
+}
+
+impl fmt::Display for Retiring {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Retiring({})", self.inner)
+    }
+}
+
+#[async_trait]
+impl ObjectStore for Retiring {
+    async fn get_opts(&self, location: &Path, options: GetOptions) -> object_store::Result<GetResult> {
+        if self.reads_before.fetch_sub(1, Relaxed) == 0 {
+            self.paths.iter().for_each(|path| delete_raw(&self.inner, path));
+        }
+        self.inner.get_opts(location, options).await
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, object_store::Result<ObjectMeta>> {
+        self.inner.list(prefix)
+    }
+
+    async fn put_opts(
+        &self,
+        location: &Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> object_store::Result<PutResult> {
+        self.inner.put_opts(location, payload, options).await
+    }
+
+    async fn put_multipart_opts(
+        &self,
+        location: &Path,
+        options: PutMultipartOptions,
+    ) -> object_store::Result<Box<dyn MultipartUpload>> {
+        self.inner.put_multipart_opts(location, options).await
+    }
+
+    fn delete_stream(
+        &self,
+        locations: BoxStream<'static, object_store::Result<Path>>,
+    ) -> BoxStream<'static, object_store::Result<Path>> {
+        self.inner.delete_stream(locations).boxed()
+    }
+
+    async fn list_with_delimiter(&self, prefix: Option<&Path>) -> object_store::Result<ListResult> {
+        self.inner.list_with_delimiter(prefix).await
+    }
+
+    async fn copy_opts(&self, from: &Path, to: &Path, options: CopyOptions) -> object_store::Result<()> {
+        self.inner.copy_opts(from, to, options).await
+    }
+}
+
+#[test]
+fn a_checkpoint_that_is_retired_meanwhile_is_passed_over() {
+    let mut passed_over = 0;
+    for reads_before in 0.. {
+        let mut was_last = false;
+        // The decision alone; a file with it; all files with it.
+        for many in 1..=3 {
+            let store = memory();
+            let (_, claim) = job_at(&CheckpointStore::over(store.clone(), "memory:///"));
+            let epoch = claim.leadership.epoch();
+            let files = [
+                "chk-2/_metadata".to_owned(),
+                file_name(2, 0, epoch, 1).in_checkpoint(),
+                file_name(2, 2, epoch, 1).in_shared(),
+            ];
+            let retiring = Arc::new(Retiring {
+                inner: store,
+                paths: files[..many].to_vec(),
+                reads_before: AtomicU64::new(reads_before),
+            });
+            let job = job_over(retiring.clone());
+            let report = verified(job.dir());
+            assert!(report.ok, "before read {reads_before}, {many} gone: {report:?}");
+            assert!(
+                report.orphans.is_empty(),
+                "before read {reads_before}: {report:?}"
+            );
+            passed_over += usize::from(report.checkpoints.is_empty());
+            // It came after the last read: nothing was retired.
+            was_last = retiring.reads_before.load(Relaxed) < u64::MAX / 2;
+        }
+        if was_last {
+            assert!(reads_before > 2, "decision, decision again, files");
+            break;
+        }
+    }
+    assert!(passed_over >= 3 * 2, "{passed_over}");
+}
+
+#[test]
+fn a_checkpoint_that_is_retired_while_it_alone_is_read_is_gone_and_not_damaged() {
+    let mut gone = 0;
+    for reads_before in 0..6 {
+        let store = memory();
+        let (_, claim) = job_at(&CheckpointStore::over(store.clone(), "memory:///"));
+        let epoch = claim.leadership.epoch();
+        let job = job_over(Arc::new(Retiring {
+            inner: store,
+            paths: vec![
+                "chk-2/_metadata".to_owned(),
+                file_name(2, 0, epoch, 1).in_checkpoint(),
+                file_name(2, 2, epoch, 1).in_shared(),
+            ],
+            reads_before: AtomicU64::new(reads_before),
+        }));
+        match block_on(verify_at(job.dir().child("chk-2"))) {
+            Ok(report) => assert!(report.ok, "before read {reads_before}: {report:?}"),
+            Err(error) => {
+                assert_ne!(error.kind(), ErrorKind::Corrupted, "{error}");
+                gone += 1;
+            }
+        }
+    }
+    assert!((2..6).contains(&gone), "{gone}");
+}
+
+#[test]
+fn a_missing_file_of_a_checkpoint_that_stands_is_damage() {
+    let store = memory();
+    let (job, claim) = job_at(&CheckpointStore::over(store.clone(), "memory:///"));
+    delete_raw(
+        &store,
+        &file_name(2, 0, claim.leadership.epoch(), 1).in_checkpoint(),
+    );
+    let report = verified(job.dir());
+    assert!(!report.ok && report.checkpoints.len() == 1, "{report:?}");
 }

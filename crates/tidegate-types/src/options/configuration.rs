@@ -21,7 +21,7 @@ use super::yaml;
 const MAX_PROBLEMS: usize = 100;
 
 /// Option values from all sources. Later ones in this list win over earlier ones: the program's code, files (in
-/// the order added), the environment, `-D` arguments (in the order added).
+/// the order added), the environment, flags of a command, `-D` arguments (in the order added).
 ///
 /// Nothing fails while it is filled; [`resolve`](Self::resolve) reports every problem at once. A bad value is a
 /// problem even where another source overrides it.
@@ -46,7 +46,7 @@ pub struct Configuration {
     problems: [Vec<OptionError>; LAYERS],
 }
 
-const LAYERS: usize = 4;
+const LAYERS: usize = 5;
 
 /// The sources from the weakest to the strongest.
 #[derive(Debug, Clone, Copy)]
@@ -54,6 +54,7 @@ enum Layer {
     Code,
     File,
     Environment,
+    Flag,
     CommandLine,
 }
 
@@ -90,6 +91,16 @@ impl Configuration {
             line: at.line(),
         };
         self.give(Layer::Code, option, &value.render(), origin);
+        self
+    }
+
+    /// Sets an option that a flag of a command stands for, `--parallelism` for instance; errors name the flag. Stronger
+    /// than file and environment, weaker than `-D`.
+    pub fn set_flag<T: OptionValue>(&mut self, flag: &str, option: &'static Opt<T>, value: T) -> &mut Self {
+        let origin = Origin::Flag {
+            flag: flag.to_owned(),
+        };
+        self.give(Layer::Flag, option, &value.render(), origin);
         self
     }
 

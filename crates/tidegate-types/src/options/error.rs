@@ -32,6 +32,11 @@ pub enum Origin {
     },
     /// `-D key=value`.
     CommandLine,
+    /// A flag of a command, which stands for an option.
+    Flag {
+        /// With its dashes.
+        flag: String,
+    },
 }
 
 impl fmt::Display for Origin {
@@ -42,6 +47,7 @@ impl fmt::Display for Origin {
             Self::File { name, line } => write!(f, "{name}:{line}"),
             Self::Environment { variable } => write!(f, "environment variable {variable}"),
             Self::CommandLine => f.write_str("-D"),
+            Self::Flag { flag } => f.write_str(flag),
         }
     }
 }
@@ -232,7 +238,7 @@ pub enum OptionError {
 pub struct OptionErrors(pub(super) Vec<OptionError>);
 
 impl OptionErrors {
-    /// The problems, at least one; in the order code, file, environment, arguments, combinations.
+    /// The problems, at least one; in the order code, file, environment, flags, arguments, combinations.
     pub fn problems(&self) -> &[OptionError] {
         &self.0
     }

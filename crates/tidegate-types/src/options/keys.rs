@@ -12,7 +12,7 @@ use super::kinds::{
 };
 use super::spec::{Declared, DefaultValue, Flink, Opt, Spec};
 use super::value::MemorySize;
-use crate::ids::{MaxParallelism, Parallelism};
+use crate::ids::{JobId, MaxParallelism, Parallelism};
 
 /// Declares the options as statics, and [`ALL`] with every one of them in order.
 macro_rules! declare {
@@ -59,10 +59,8 @@ declare! {
             meaning: "The job's name, shown in logs, metrics and the web interface.",
             flink: Flink::Differs("Flink's default is `Flink Streaming Job`."),
         }
-        JOB_ID: String = "pipeline.job-id" {
+        JOB_ID: JobId = "pipeline.job-id" {
             default: Unset("the job's name"),
-            range: "of at most 200 bytes, without `/` and `\\`, not starting with `.`" =>
-                |id| id.len() <= 200 && !id.contains(['/', '\\']) && !id.starts_with('.'),
             meaning: "The job's stable identity: it names the checkpoint directory, so a job finds its \
                       checkpoints again after a restart, and a second job with a running id is refused.",
             flink: Flink::Other("$internal.pipeline.job-id", "Flink draws a random id per submission."),
@@ -113,8 +111,9 @@ declare! {
         }
         CHECKPOINT_MODE: CheckpointingMode = "execution.checkpointing.mode" {
             default: Value("exactly-once"),
-            meaning: "How barriers and in-flight data are treated; the table above says what comes of it together \
-                      with `unaligned.enabled` and `aligned-checkpoint-timeout`. By default: adaptive.",
+            meaning: "How barriers and in-flight data are treated, together with `unaligned.enabled` and \
+                      `aligned-checkpoint-timeout`; docs/configuration.md has a table of what comes of the three. By \
+                      default: adaptive.",
             flink: Flink::Differs("Flink has `EXACTLY_ONCE` and `AT_LEAST_ONCE`; both are read here."),
         }
         UNALIGNED_ENABLED: bool = "execution.checkpointing.unaligned.enabled" {
@@ -356,8 +355,8 @@ declare! {
         REST_PORT: RestPort = "rest.port" {
             default: Value("off"),
             meaning: "Port of REST interface, web page and Prometheus metrics; 0 takes any free one. A job that \
-                      runs inside your program opens none, unless the program starts a server with these settings; \
-                      the `tidegate` command uses 8081.",
+                      runs inside your program opens none, unless the program starts a server with these settings. \
+                      `tidegate savepoint`, `stop` and `cancel` ask at 8081 unless `--rest` says where.",
             flink: Flink::Differs("Flink's default is 8081."),
             former: ["rest.bind-port", "jobmanager.web.port"],
         }

@@ -9,6 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::value::OptionValue;
+use crate::ids::JobId;
 
 /// Declares an enumeration with the names it has in configuration; the first name is the one we write.
 macro_rules! names {
@@ -103,6 +104,31 @@ names!(
         Memory = "memory" | "hashmap",
     }
 );
+
+/// Longest id of a job, in bytes: it names a directory.
+const MAX_JOB_ID_BYTES: usize = 200;
+
+impl OptionValue for JobId {
+    fn type_name() -> &'static str {
+        "text of 1 to 200 bytes, without `/` and `\\`, not starting with `.`"
+    }
+
+    fn expected() -> String {
+        format!(
+            "a text of 1 to {MAX_JOB_ID_BYTES} bytes without control characters, `/` and `\\`, not starting with `.`"
+        )
+    }
+
+    fn parse(text: &str) -> Option<Self> {
+        let text = String::parse(text)?;
+        let fits = text.len() <= MAX_JOB_ID_BYTES && !text.contains(['/', '\\']) && !text.starts_with('.');
+        fits.then(|| Self::new(text))
+    }
+
+    fn render(&self) -> String {
+        self.as_str().to_owned()
+    }
+}
 
 /// How much a gate may queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]

@@ -225,7 +225,7 @@ fn job(c: &Configuration, checkpoints_on: bool, problems: &mut Vec<OptionError>)
     }
     let name = c.get(&keys::PIPELINE_NAME);
     JobSettings {
-        id: JobId::new(c.find(&keys::JOB_ID).unwrap_or_else(|| name.clone())),
+        id: c.find(&keys::JOB_ID).unwrap_or_else(|| JobId::new(name.clone())),
         name,
         parallelism,
         max_parallelism,

@@ -117,8 +117,7 @@ impl OptionValue for Parallelism {
     }
 
     fn parse(text: &str) -> Option<Self> {
-        text.parse()
-            .ok()
+        u32::parse(text)
             .filter(|n| (1..=MaxParallelism::LIMIT.0).contains(n))
             .map(Self)
     }

@@ -5,12 +5,12 @@
 //! Does not own which keys there are. Reads events, builds no tree, follows no aliases, so a small file can't
 //! grow large.
 
-use granit_parser::{Event, Options, Parser, ScalarStyle, Span};
+use granit_parser::{ErrorKind, Event, Options, Parser, ScalarStyle, Span};
 
 use super::error::{OptionError, Origin, shortened};
 
 /// Longest file that is read, in bytes; real ones have a few kilobytes.
-const MAX_FILE_BYTES: usize = 1 << 20;
+pub const MAX_FILE_BYTES: usize = 1 << 20;
 
 /// Deepest nesting; keys have at most half a dozen parts.
 const MAX_DEPTH: usize = 32;
@@ -63,7 +63,7 @@ pub(super) fn read(file: &str, text: &str, problems: &mut Vec<OptionError>) -> V
             Ok((event, span)) => reader.event(event, &span),
             Err(error) => {
                 let mark = error.marker();
-                Err(((mark.line(), mark.col() + 1), error.info()))
+                Err(((mark.line(), mark.col() + 1), in_words(error.kind())))
             }
         };
         if let Err((at, problem)) = step {
@@ -72,6 +72,23 @@ pub(super) fn read(file: &str, text: &str, problems: &mut Vec<OptionError>) -> V
         }
     }
     reader.entries
+}
+
+/// What is wrong with the YAML: the parser's words, or ours where those say nothing of what to do.
+fn in_words(kind: &ErrorKind) -> String {
+    match kind {
+        ErrorKind::RecursionLimitExceeded => format!("nested deeper than {MAX_DEPTH} levels"),
+        ErrorKind::TabNotAllowed | ErrorKind::TabInBlockIndentation | ErrorKind::TabInIndentation => {
+            "a tab where YAML wants spaces".to_owned()
+        }
+        ErrorKind::UnexpectedCharacter { character } => {
+            format!("the character `{}` can't stand here", character.escape_default())
+        }
+        kind => match kind.to_string() {
+            said if said.is_empty() => "this isn't YAML".to_owned(),
+            said => said,
+        },
+    }
 }
 
 /// Line and column, both from 1.

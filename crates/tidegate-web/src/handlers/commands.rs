@@ -233,8 +233,7 @@ fn begin(
         .operations
         .lock()
         .unwrap_or_else(PoisonError::into_inner)
-        .get(&key)
-        .is_some();
+        .knows(&key);
     if known {
         return Ok(accepted());
     }
@@ -304,8 +303,8 @@ fn operation(
         kind,
         trigger,
     };
-    let operations = state.operations.lock().unwrap_or_else(PoisonError::into_inner);
-    match operations.get(&key) {
+    let mut operations = state.operations.lock().unwrap_or_else(PoisonError::into_inner);
+    match operations.fetch(&key) {
         None => {
             let what = kind.name();
             Err(RestError::not_found(format!(

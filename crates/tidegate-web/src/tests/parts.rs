@@ -53,6 +53,37 @@ fn key(n: u128) -> Key {
 }
 
 #[test]
+fn an_outcome_is_unfetched_until_a_client_was_told() {
+    let mut operations = Operations::default();
+    let unfetched = operations.unfetched();
+    assert_eq!(*unfetched.borrow(), 0);
+    (0..2).for_each(|n| assert_eq!(operations.begin(key(n)), Begun::New));
+    assert_eq!(operations.fetch(&key(0)), Some(None));
+    assert_eq!(*unfetched.borrow(), 2, "that it is in progress is no outcome");
+    operations.end(&key(0), Ok(RequestDone { id: None, path: None }));
+    assert_eq!(*unfetched.borrow(), 2);
+    for _ in 0..2 {
+        assert!(operations.fetch(&key(0)).is_some_and(|outcome| outcome.is_some()));
+        assert_eq!(*unfetched.borrow(), 1, "fetched once is enough");
+    }
+    // What makes room for others isn't waited for any more.
+    (2..LIMIT as u128).for_each(|n| assert_eq!(operations.begin(key(n)), Begun::New));
+    operations.end(&key(1), Ok(RequestDone { id: None, path: None }));
+    let before = *unfetched.borrow();
+    assert_eq!(
+        operations.begin(key(9999)),
+        Begun::New,
+        "in place of one that was fetched"
+    );
+    assert_eq!(
+        operations.begin(key(9998)),
+        Begun::New,
+        "in place of one that wasn't"
+    );
+    assert_eq!(*unfetched.borrow(), before + 2 - 1);
+}
+
+#[test]
 fn the_oldest_ended_operation_makes_room() {
     let mut operations = Operations::default();
     let many = LIMIT as u128;
@@ -63,15 +94,15 @@ fn the_oldest_ended_operation_makes_room() {
     operations.end(&key(5), Ok(RequestDone { id: None, path: None }));
     assert_eq!(operations.begin(key(many)), Begun::New);
     assert_eq!(
-        operations.get(&key(5)),
+        operations.fetch(&key(5)),
         None,
         "the oldest that has ended is forgotten"
     );
-    assert!(operations.get(&key(7)).is_some_and(|answer| answer.is_some()));
-    assert_eq!(operations.get(&key(6)), Some(None));
+    assert!(operations.fetch(&key(7)).is_some_and(|answer| answer.is_some()));
+    assert_eq!(operations.fetch(&key(6)), Some(None));
     operations.end(&key(5), Ok(RequestDone { id: None, path: None }));
     assert_eq!(
-        operations.get(&key(5)),
+        operations.fetch(&key(5)),
         None,
         "an answer that comes later doesn't bring it back"
     );

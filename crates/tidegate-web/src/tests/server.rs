@@ -5,8 +5,10 @@ use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::time::Duration;
 
 use serde_json::{Value, json};
+use tidegate_protocol::coordinator::RequestDone;
 use tidegate_runtime::master::local::Engine;
 use tidegate_types::options::{RestPort, RestSettings};
+use tokio::time::timeout;
 
 use super::fixture::{FakeJob, FakeJobs, counts};
 use crate::{Address, ServeError, Server};
@@ -90,6 +92,44 @@ fn several_requests_on_one_connection() {
         }
         assert!(answer.starts_with(b"HTTP/1.1 200 OK"));
     }
+}
+
+#[test]
+fn whoever_ends_with_his_job_waits_until_outcomes_are_fetched() {
+    let runtime = runtime();
+    let jobs = FakeJobs::of(vec![FakeJob::new(counts())]);
+    let job = jobs.jobs.lock().unwrap()[0].clone();
+    let server = Server::serve(jobs, runtime.handle(), &Address::new("localhost", 0)).unwrap();
+    let local = server.local_addr();
+    // Nothing was begun: nothing to wait for.
+    let waited = |limit| runtime.block_on(async { timeout(limit, server.outcomes_fetched()).await });
+    assert!(waited(LIMIT).is_ok());
+
+    let body = json!({ "targetDirectory": "/save" }).to_string();
+    let (status, body) = ask(local, "POST", "/jobs/counts/stop", &body);
+    assert_eq!(status, "HTTP/1.1 202 Accepted");
+    let body: Value = serde_json::from_str(&body).unwrap();
+    let path = format!("/jobs/counts/savepoints/{}", body["request-id"].as_str().unwrap());
+    job.answer(Ok(RequestDone {
+        id: None,
+        path: Some("/save/s".to_owned()),
+    }));
+    assert!(
+        waited(Duration::ZERO).is_err(),
+        "the client has asked for nothing yet"
+    );
+    let fetched = std::thread::spawn(move || {
+        loop {
+            let (_, body) = ask(local, "GET", &path, "");
+            if body.contains("COMPLETED") {
+                return body;
+            }
+        }
+    });
+    assert!(waited(LIMIT).is_ok());
+    // The answer is still on its way; shutting down lets it out.
+    runtime.block_on(server.shutdown());
+    assert!(fetched.join().unwrap().contains("/save/s"));
 }
 
 #[test]

@@ -14,13 +14,14 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use tidegate_types::Parallelism;
-use tidegate_types::options::{CheckpointingMode, GateBudget};
+use tidegate_types::options::{CheckpointingMode, GateBudget, keys};
 
-use super::keyed::Workload;
+use super::keyed::{self, Workload};
 use crate::args::{BackpressureArgs, Global, Modes, Preset};
 use crate::console::Console;
 use crate::error::CliError;
 use crate::session::Session;
+use crate::settings::Decided;
 
 use report::Summary;
 use round::round;
@@ -77,18 +78,37 @@ fn plan(args: &BackpressureArgs) -> (Plan, Workload) {
     (plan, workload)
 }
 
+/// The options that runs differ in, or that decide how long they take.
+fn decided() -> Vec<Decided> {
+    let mut all = keyed::decided().to_vec();
+    all.extend([
+        (keys::CHECKPOINT_INTERVAL.key(), Some("--interval")),
+        (keys::CHECKPOINT_MODE.key(), Some("--modes")),
+        (keys::UNALIGNED_ENABLED.key(), Some("--modes")),
+        (keys::ALIGNED_TIMEOUT.key(), Some("--aligned-timeout")),
+        (keys::GATE_BUDGET.key(), Some("--in-flight")),
+    ]);
+    all
+}
+
 /// Runs the demo.
 pub(super) fn run(console: &Console, global: &Global, args: &BackpressureArgs) -> Result<(), CliError> {
     let (plan, workload) = plan(args);
-    let session = Session::start(console, global, "backpressure")?;
+    let session = Session::start(console, global, "backpressure", &decided())?;
+    let done = measure(&session, &plan, &workload);
+    session.end(done)
+}
+
+fn measure(session: &Session<'_>, plan: &Plan, workload: &Workload) -> Result<(), CliError> {
+    let console = session.console;
     session.until_interrupted(async {
         if !plan.json {
-            console.line(report::introduction(&plan, &workload))?;
+            console.line(report::introduction(plan, workload))?;
         }
         let mut summaries: Vec<Summary> = Vec::new();
         for in_flight in &plan.in_flight {
             for mode in &plan.modes {
-                let summary = round(&session, &plan, &workload, *mode, *in_flight).await?;
+                let summary = round(session, plan, workload, *mode, *in_flight).await?;
                 if !plan.json {
                     for line in report::in_words(&summary) {
                         console.line(line)?;

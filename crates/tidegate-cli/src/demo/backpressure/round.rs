@@ -1,5 +1,6 @@
 //! One run: a mode and a buffer, some checkpoints, a kill, a proof.
 
+use std::path::Path;
 use std::time::Duration;
 
 use tidegate_protocol::coordinator::{CheckpointStats, CheckpointStatus};
@@ -31,13 +32,27 @@ pub(super) async fn round(
     in_flight: GateBudget,
 ) -> Result<Summary, CliError> {
     let dir = own_directory(plan.dir.as_deref())?;
+    let measured = measure(session, plan, workload, (mode, in_flight), dir.path()).await;
+    if measured.is_err() {
+        session.give_up().await;
+    }
+    measured
+}
+
+async fn measure(
+    session: &Session<'_>,
+    plan: &Plan,
+    workload: &Workload,
+    (mode, in_flight): (CheckpointingMode, GateBudget),
+    dir: &Path,
+) -> Result<Summary, CliError> {
     let probe = Probe::new(&session.engine, workload);
     let mut configured = Ok(());
     let env = session.environment(|c| {
-        configured = configure(c, dir.path(), plan.interval);
-        c.set(&keys::CHECKPOINT_MODE, mode)
-            .set(&keys::GATE_BUDGET, in_flight)
-            .set(&keys::ALIGNED_TIMEOUT, plan.aligned_timeout);
+        configured = configure(c, workload, dir, ("--interval", plan.interval));
+        c.set_flag("--modes", &keys::CHECKPOINT_MODE, mode)
+            .set_flag("--in-flight", &keys::GATE_BUDGET, in_flight)
+            .set_flag("--aligned-timeout", &keys::ALIGNED_TIMEOUT, plan.aligned_timeout);
     });
     configured?;
     build(&env, workload, &probe);
@@ -50,7 +65,7 @@ pub(super) async fn round(
     let rows = checkpoints(session, &running, plan, &names).await?;
     let measured = &rows[1..];
     let durable_bytes = spread(measured.iter().map(|row| row.size_bytes)).map_or(0, |s| s.median);
-    let durable = median_write(dir.path(), durable_bytes, &|| probe.now())?;
+    let durable = median_write(dir, durable_bytes, &|| probe.now())?;
 
     let restored = kill(session, &running, plan, &names, &probe, workload).await?;
     session

@@ -1,9 +1,12 @@
 //! What a person reads when something is wrong.
 
+use std::time::Duration;
+
 use proptest::prelude::*;
 
 use super::{problem_of, problems};
-use crate::options::Configuration;
+use crate::options::{Configuration, keys};
+use crate::{JobId, Parallelism};
 
 #[test]
 fn a_misspelt_key_gets_its_place_and_the_nearest_one() {
@@ -62,6 +65,46 @@ fn ranges_hold_in_every_source() {
     );
     assert!(problems[1].contains("(environment variable TIDEGATE_EXECUTION_CHECKPOINTING_INTERVAL)"));
     assert!(problems[2].contains("(-D)"), "{}", problems[2]);
+}
+
+#[test]
+fn a_flag_is_named_as_it_was_given() {
+    let mut configuration = Configuration::new();
+    configuration
+        .set_flag(
+            "--interval",
+            &keys::CHECKPOINT_INTERVAL,
+            Some(Duration::from_millis(3)),
+        )
+        .set_flag("--job-id", &keys::JOB_ID, JobId::new("a/b"))
+        .set_flag("--parallelism", &keys::PARALLELISM, Parallelism(500));
+    assert_eq!(
+        problems(&configuration),
+        [
+            "`execution.checkpointing.interval` = `3 ms` (--interval): expected `off`, or a duration such as \
+             `500 ms`, `10 min` or `PT1H30M`, at least 10 ms",
+            "`pipeline.job-id` = `a/b` (--job-id): expected a text of 1 to 200 bytes without control characters, \
+             `/` and `\\`, not starting with `.`",
+            "`parallelism.default` = 500 (--parallelism) is above `pipeline.max-parallelism` = 128 (default); \
+             lower the first, or raise the second if there is no state to restore",
+        ]
+    );
+}
+
+#[test]
+fn what_is_no_yaml_is_said_in_words() {
+    for (yaml, said) in [
+        ("a: b\n\tc", ""),
+        ("pipeline:\n\tname: x", "tab"),
+        ("pipeline.name: a\0b", ""),
+        ("pipeline.name: \"open", "unclosed quote"),
+    ] {
+        let problem = problem_of(yaml);
+        let (place, words) = problem.rsplit_once(": ").expect("place and words");
+        assert!(place.starts_with("job.yaml:"), "{problem}");
+        assert!(words.len() > 5 && words.contains(said), "{yaml:?}: {problem}");
+    }
+    assert!(problem_of(&"{a: ".repeat(300)).ends_with("nested deeper than 32 levels"));
 }
 
 #[test]

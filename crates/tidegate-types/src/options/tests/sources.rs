@@ -16,10 +16,13 @@ fn environment(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
 /// All sources set the timeout; with each that is left out, the next weaker one wins.
 #[test]
 fn later_sources_win() {
-    for strongest in 0..=4 {
+    for strongest in 0..=5 {
         let mut configuration = Configuration::new();
+        if strongest >= 5 {
+            configuration.add_argument("execution.checkpointing.timeout=5s");
+        }
         if strongest >= 4 {
-            configuration.add_argument("execution.checkpointing.timeout=4s");
+            configuration.set_flag("--timeout", &keys::CHECKPOINT_TIMEOUT, Duration::from_secs(4));
         }
         if strongest >= 3 {
             configuration.add_environment(environment(&[(

@@ -8,6 +8,7 @@ use crate::options::{
     Attempts, CheckpointRetention, CheckpointingMode, GateBudget, MAX_DURATION, MemorySize, OptionValue,
     RestPort,
 };
+use crate::{MaxParallelism, Parallelism};
 
 #[test]
 fn durations() {
@@ -100,6 +101,9 @@ fn values_with_a_form_of_their_own() {
     assert_eq!(Attempts::parse("infinite"), Some(Attempts::Unlimited));
     assert_eq!(Attempts::parse("1_000"), Some(Attempts::Limited(1_000)));
     assert!(Attempts::Limited(2).allows_another_after(1) && !Attempts::Limited(2).allows_another_after(2));
+    assert_eq!(Parallelism::parse("1_0"), Some(Parallelism(10)));
+    assert_eq!(MaxParallelism::parse("1_000"), Some(MaxParallelism(1_000)));
+    assert_eq!(MaxParallelism::parse("_"), None);
     assert_eq!(RestPort::parse("0"), Some(RestPort::Any));
     assert_eq!(RestPort::parse("8081"), Some(RestPort::Port(8081)));
     assert_eq!(RestPort::parse("65536"), None);

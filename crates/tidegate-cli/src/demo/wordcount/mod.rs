@@ -2,52 +2,61 @@
 //!
 //! Words are what Unicode white space separates. A word's count is put out by a timer at the end of time, which comes
 //! with the end of the input, so each word stands once in the committed files. SIGTERM and SIGINT suspend the job
-//! in a last checkpoint; `kill -9` needs no preparation: `--restore latest` goes on from the newest checkpoint.
+//! in a last checkpoint ([`ending`]); `kill -9` needs no preparation: `--restore latest` goes on from the newest
+//! checkpoint.
+
+mod ending;
 
 use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use futures_util::future::{Either, select};
 use tidegate::Environment;
 use tidegate::files::{FileSink, OnBadRecord, SkippedRecords, TextFiles};
 use tidegate::prelude::*;
-use tidegate_protocol::coordinator::{RequestDone, RequestFailure};
+use tidegate_types::Nanos;
 use tidegate_types::options::{RestartStrategyKind, keys};
-use tidegate_types::{CheckpointId, Nanos};
 
 use super::as_option;
 use super::limited::Limited;
-use crate::args::{Global, OnError, WordcountArgs};
+use crate::args::{Global, MaybeTime, OnError, WordcountArgs};
 use crate::console::Console;
 use crate::error::CliError;
 use crate::render::{count, plural, time};
 use crate::session::{Running, Session, take_over};
 use crate::signals::Came;
+use ending::{finished, suspend};
 
-/// How long a signal leaves the job to suspend itself.
-const GRACE: Duration = Duration::from_secs(30);
+/// Between checkpoints, if nobody says anything else.
+const INTERVAL: Duration = Duration::from_millis(200);
 
 /// Between two lines about how far it is, where no progress is shown.
 const SAY_EVERY: Duration = Duration::from_secs(10);
 
-/// Between two attempts to suspend a job that isn't running yet.
-const SUSPEND_AGAIN: Duration = Duration::from_millis(50);
-
 /// Runs the job until it ends or a signal comes.
 pub(super) fn run(console: &Console, global: &Global, args: &WordcountArgs) -> Result<(), CliError> {
-    let session = Session::start(console, global, "wordcount")?;
+    let session = Session::start(console, global, "wordcount", &[])?;
+    let done = count_words(&session, args).map_err(in_flags);
+    session.end(done)
+}
+
+fn count_words(session: &Session<'_>, args: &WordcountArgs) -> Result<(), CliError> {
+    let console = session.console;
     let mut configured = Ok(());
     let env = session.environment(|c| configured = configure(c, args));
     configured?;
-    let skipped = build(&env, args);
+    let tally = Tally::default();
+    let skipped = build(&env, args, &tally);
     check(&env)?;
     session.engine.handle().block_on(async {
         // Before the job starts: a signal from now on must not end it in the middle.
         let mut signals = take_over()?;
         let running = session.launch(&env)?;
-        let ended = watch(&session, &running);
+        let ended = watch(session, &running);
         let came = match select(pin!(ended), pin!(signals.next())).await {
-            Either::Left((ended, _)) => return finished(console, &running, &skipped, ended?),
+            Either::Left((ended, _)) => return finished(console, args, &running, &skipped, &tally, ended?),
             Either::Right((came, _)) => came,
         };
         console.clear();
@@ -55,28 +64,46 @@ pub(super) fn run(console: &Console, global: &Global, args: &WordcountArgs) -> R
             "{}: suspending the job in a last checkpoint; once more ends at once",
             came.name
         ));
-        let suspended = suspend(&session, &running);
+        let suspended = suspend(session, &running);
         match select(pin!(suspended), pin!(signals.next())).await {
-            Either::Left((done, _)) => finished(console, &running, &skipped, done?),
+            Either::Left((done, _)) => {
+                let outcome = done?;
+                if outcome == JobOutcome::Finished {
+                    console.clear();
+                    console.note("the job came to its end before it was suspended");
+                }
+                finished(console, args, &running, &skipped, &tally, outcome)
+            }
             Either::Right((Came { name, number }, _)) => Err(CliError::Interrupted { name, number }),
         }
     })
 }
 
 fn configure(c: &mut Configuration, args: &WordcountArgs) -> Result<(), CliError> {
-    c.set(&keys::CHECKPOINT_INTERVAL, args.interval.0);
+    c.set(&keys::CHECKPOINT_INTERVAL, Some(INTERVAL));
     // What is wrong with the input is wrong again after a restart, and a person looks at a demo.
     c.set(&keys::RESTART_STRATEGY, RestartStrategyKind::None);
+    if let Some(MaybeTime(interval)) = args.interval {
+        c.set_flag("--interval", &keys::CHECKPOINT_INTERVAL, interval);
+    }
     if let Some(dir) = &args.checkpoint_dir {
-        c.set(&keys::CHECKPOINT_DIR, as_option(dir)?);
+        c.set_flag("--checkpoint-dir", &keys::CHECKPOINT_DIR, as_option(dir)?);
     }
     if let Some(mode) = args.mode {
-        c.set(&keys::CHECKPOINT_MODE, mode);
+        c.set_flag("--mode", &keys::CHECKPOINT_MODE, mode);
     }
     if let Some(parallelism) = args.parallelism {
-        c.set(&keys::PARALLELISM, parallelism);
+        c.set_flag("--parallelism", &keys::PARALLELISM, parallelism);
     }
     Ok(())
+}
+
+/// The files' reader speaks to programmers; here there is a flag for what it advises.
+fn in_flags(error: CliError) -> CliError {
+    match error {
+        CliError::Failed(text) => CliError::Failed(text.replace("OnBadRecord::Skip", "--on-error skip")),
+        other => other,
+    }
 }
 
 /// What is asked for and can't be.
@@ -92,18 +119,35 @@ fn check(env: &Environment) -> Result<(), CliError> {
     Ok(())
 }
 
+/// What was written: each word once, with its count.
+#[derive(Debug, Clone, Default)]
+struct Tally {
+    distinct: Arc<AtomicU64>,
+    words: Arc<AtomicU64>,
+}
+
+impl Tally {
+    /// A word that was seen so often is being written.
+    fn note(&self, seen: u64) {
+        self.distinct.fetch_add(1, Ordering::Relaxed);
+        self.words.fetch_add(seen, Ordering::Relaxed);
+    }
+}
+
 /// Adds the job to the environment.
-fn build(env: &Environment, args: &WordcountArgs) -> SkippedRecords {
+fn build(env: &Environment, args: &WordcountArgs, tally: &Tally) -> SkippedRecords {
     let on_bad = match args.on_error {
         OnError::Fail => OnBadRecord::Fail,
         OnError::Skip => OnBadRecord::Skip,
     };
     let files = TextFiles::new(args.input.clone()).on_bad_record(on_bad);
     let skipped = files.skipped();
+    let written = tally.clone();
     let sink = FileSink::with(
         args.output.clone(),
         "txt",
-        |(word, seen): &(String, u64), out: &mut Vec<u8>| {
+        move |(word, seen): &(String, u64), out: &mut Vec<u8>| {
+            written.note(*seen);
             out.extend_from_slice(word.as_bytes());
             out.extend_from_slice(format!("\t{seen}\n").as_bytes());
             Ok(())
@@ -239,100 +283,12 @@ async fn watch(session: &Session<'_>, running: &Running<'_>) -> Result<JobOutcom
     }
 }
 
-/// Ends the job in a last checkpoint within the grace period. It is never cancelled: that would delete its
-/// checkpoints.
-async fn suspend(session: &Session<'_>, running: &Running<'_>) -> Result<JobOutcome, CliError> {
-    let deadline = session.engine.now() + GRACE;
-    loop {
-        let left = deadline.since(session.engine.now());
-        let why = match tokio::time::timeout(left, running.job.suspend()).await {
-            Ok(Ok(RequestDone { .. })) => {
-                return match tokio::time::timeout(deadline.since(session.engine.now()), running.end()).await {
-                    Ok(ended) => ended,
-                    Err(_) => Err(not_suspended(running, "its tasks didn't end in time")),
-                };
-            }
-            Ok(Err(RequestFailure::Refused { reason })) => reason,
-            Ok(Err(RequestFailure::Failed(record))) => {
-                return Err(not_suspended(running, &record.to_string()));
-            }
-            Err(_) => {
-                return Err(not_suspended(
-                    running,
-                    "its last checkpoint wasn't complete in time",
-                ));
-            }
-        };
-        // It isn't up yet, or it ended by itself meanwhile.
-        if running.job.try_wait().is_some() {
-            return running.end().await;
-        }
-        if session.engine.now() >= deadline {
-            return Err(not_suspended(running, &why));
-        }
-        tokio::time::sleep(SUSPEND_AGAIN).await;
-    }
-}
-
-fn not_suspended(running: &Running<'_>, why: &str) -> CliError {
-    let newest: Option<CheckpointId> = running
-        .board()
-        .with(|s| s.history.latest_completed().map(|c| c.id));
-    let stands = match newest {
-        Some(id) => format!(
-            "Checkpoint {id} stands: nothing that was committed is lost, --restore latest goes on from there"
-        ),
-        None => "There is no complete checkpoint of this run".to_owned(),
-    };
-    CliError::Failed(format!(
-        "the job couldn't be suspended within {}: {why}. {stands}",
-        time(GRACE)
-    ))
-}
-
-/// Says how it ended.
-fn finished(
-    console: &Console,
-    running: &Running<'_>,
-    skipped: &SkippedRecords,
-    outcome: JobOutcome,
-) -> Result<(), CliError> {
-    console.clear();
-    if skipped.total() > 0 {
-        let each = skipped
-            .by_reason()
-            .filter(|(_, n)| *n > 0)
-            .map(|(why, n)| format!("{why} {}", count(n)));
-        console.line(format_args!("skipped: {}", each.collect::<Vec<_>>().join(", ")))?;
-    }
-    let checkpoints = running.board().with(|status| status.history.counts().completed);
-    let (id, in_memory) = running.board().with(|s| {
-        let last = s.history.recent().find(|c| c.ended_at.is_some()).map(|c| c.id);
-        (last, running.running().settings().checkpoints.dir.is_none())
-    });
-    let taken = plural(checkpoints, "checkpoint");
-    console.line(match (outcome, id) {
-        (JobOutcome::Finished, _) => format!("finished after {taken} in this run"),
-        (JobOutcome::AlreadyFinished(id), _) => {
-            format!("the job had finished with checkpoint {id}: its output is complete, nothing to do")
-        }
-        (JobOutcome::Suspended, _) if in_memory => {
-            "suspended; its checkpoints were in memory, so it can't go on: use --checkpoint-dir".to_owned()
-        }
-        (JobOutcome::Suspended, Some(id)) => {
-            format!("suspended in checkpoint {id}; go on with --restore latest")
-        }
-        (JobOutcome::Suspended, None) => "suspended; go on with --restore latest".to_owned(),
-        (JobOutcome::Canceled, _) => "cancelled".to_owned(),
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs;
 
     use super::*;
-    use crate::args::{Defines, MaybeTime};
+    use crate::args::Defines;
 
     fn args(input: &std::path::Path, output: &std::path::Path) -> WordcountArgs {
         WordcountArgs {
@@ -340,7 +296,7 @@ mod tests {
             input: vec![input.to_owned()],
             output: output.to_owned(),
             checkpoint_dir: None,
-            interval: MaybeTime(Some(Duration::from_millis(20))),
+            interval: Some(MaybeTime(Some(Duration::from_millis(20)))),
             mode: None,
             parallelism: Some(tidegate_types::Parallelism(2)),
             rate: None,
@@ -357,7 +313,8 @@ mod tests {
         let mut configuration = Configuration::new();
         configure(&mut configuration, &args).expect("the paths are text");
         let env = Environment::with_configuration("wordcount", configuration);
-        let skipped = build(&env, &args);
+        let tally = Tally::default();
+        let skipped = build(&env, &args, &tally);
         check(&env).expect("nothing is to be restored");
         let job = env
             .build()
@@ -373,6 +330,8 @@ mod tests {
         lines.sort();
         assert_eq!(lines, ["be\t2", "not\t1", "ok\t2", "or\t1", "to\t2"]);
         assert_eq!(skipped.total(), 0);
+        assert_eq!(tally.distinct.load(Ordering::Relaxed), 5);
+        assert_eq!(tally.words.load(Ordering::Relaxed), 8);
     }
 
     #[test]
@@ -383,7 +342,7 @@ mod tests {
             configuration.add_argument("execution.state-recovery.path=latest");
             configure(&mut configuration, args).expect("the paths are text");
             let env = Environment::with_configuration("wordcount", configuration);
-            build(&env, args);
+            build(&env, args, &Tally::default());
             check(&env)
         };
         assert!(matches!(checked(&args), Err(CliError::Usage(_))));

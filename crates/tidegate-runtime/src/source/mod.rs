@@ -89,7 +89,7 @@ pub struct ReaderContext {
 /// takes long (listing a bucket, asking a broker) belongs on a thread of the enumerator's own, with
 /// [`NextSplit::Later`] until it is there. One that panics fails the attempt.
 pub trait SplitEnumerator<S, E>: Send {
-    /// A reader asks for a split. After [`NextSplit::Later`] it is asked again for the same reader, about once a second.
+    /// A reader asks for a split. After [`NextSplit::Later`] it is asked again for that reader, about once a second.
     ///
     /// # Errors
     /// When discovery fails; the job fails over.

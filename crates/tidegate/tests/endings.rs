@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tidegate::prelude::*;
+use tidegate::runtime::master::local::{Engine, REMEMBERED_JOBS};
 use tidegate::runtime::operators::{Committer, Prepared, Sink, SinkContext, SinkWriter};
 use tidegate::runtime::source::{
     NextSplit, Poll, PollContext, ReaderContext, Source, Split, SplitEnumerator, SplitReader,
@@ -304,4 +305,27 @@ fn each_run_of_a_graph_collects_its_results() {
         numbers.sort_unstable();
         assert_eq!(numbers, [1, 2, 3]);
     }
+}
+
+/// A service that runs one short job after another doesn't keep them all.
+#[test]
+fn ended_jobs_are_forgotten_after_a_while() {
+    let engine = Engine::start().expect("an engine");
+    let mut last = None;
+    for n in 0..REMEMBERED_JOBS + 5 {
+        let env = Environment::new(format!("short-{n}"));
+        let _out = env
+            .from_collection("numbers", vec![1u64])
+            .uid("numbers")
+            .discard("out");
+        let options = StartOptions::default().engine(engine.clone());
+        let job = env.build().expect("builds").start(options).expect("starts");
+        assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished);
+        last = Some(job.id());
+    }
+    let jobs = engine.jobs();
+    // The last one's end may be heard before the older ones are let go.
+    assert!(jobs.len() <= REMEMBERED_JOBS + 1, "{} are kept", jobs.len());
+    let newest = jobs.last().map(|job| job.board().read().job.clone());
+    assert_eq!(newest, last);
 }

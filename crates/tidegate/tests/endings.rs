@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::{Sender, channel};
 
 use tidegate::prelude::*;
 use tidegate::runtime::master::local::{Engine, REMEMBERED_JOBS};
@@ -139,6 +140,8 @@ fn an_enumerator_that_panics_is_an_error_of_its_source() {
 /// A two-phase sink whose committer panics when it settles or commits.
 struct Fragile {
     settles: bool,
+    /// Hears of each commit before it panics.
+    commits: Sender<()>,
 }
 
 struct Count(u64);
@@ -153,6 +156,7 @@ impl Sink<u64> for Fragile {
     fn committer(&self, _: SinkContext) -> Result<Option<Box<dyn Committer<u64>>>, BoxError> {
         Ok(Some(Box::new(Self {
             settles: self.settles,
+            commits: self.commits.clone(),
         })))
     }
 }
@@ -176,6 +180,7 @@ impl Committer<u64> for Fragile {
     }
 
     fn commit(&mut self, _: Vec<u64>) -> Result<(), BoxError> {
+        self.commits.send(())?;
         panic!("the cellar is flooded");
     }
 }
@@ -183,10 +188,17 @@ impl Committer<u64> for Fragile {
 #[test]
 fn a_committer_that_panics_while_it_settles_is_an_error_of_its_sink() {
     let env = Environment::new("settles");
+    let (commits, _) = channel();
     let _out = env
         .from_collection("numbers", vec![1u64])
         .uid("numbers")
-        .sink("out", Fragile { settles: false })
+        .sink(
+            "out",
+            Fragile {
+                settles: false,
+                commits,
+            },
+        )
         .uid("out");
     says(
         &env,
@@ -197,10 +209,17 @@ fn a_committer_that_panics_while_it_settles_is_an_error_of_its_sink() {
 #[test]
 fn a_job_whose_commits_panic_can_be_cancelled() {
     let env = Environment::new("commits");
+    let (commits, committed) = channel();
     let _out = env
         .from_collection("numbers", vec![1u64])
         .uid("numbers")
-        .sink("out", Fragile { settles: true })
+        .sink(
+            "out",
+            Fragile {
+                settles: true,
+                commits,
+            },
+        )
         .uid("out");
     let job = env
         .build()
@@ -208,8 +227,8 @@ fn a_job_whose_commits_panic_can_be_cancelled() {
         .start(StartOptions::default())
         .expect("starts");
     // Its last checkpoint is complete, and its commit panics again and again.
-    while job.status().history.counts().completed == 0 {
-        std::thread::park_timeout(std::time::Duration::from_millis(1));
+    for _ in 0..2 {
+        committed.recv().expect("the sink is there");
     }
     job.cancel();
     assert_eq!(job.wait_blocking().expect("ends"), JobOutcome::Canceled);

@@ -75,6 +75,8 @@ struct Run<'a> {
     output: &'a Path,
     restore: Option<&'a str>,
     new_lineage: bool,
+    /// Cancelling deletes its checkpoints.
+    deletes: bool,
     /// Panics once at this number.
     fails_at: Option<u64>,
 }
@@ -89,7 +91,10 @@ fn start(run: &Run<'_>, gate: &Arc<Gate>) -> JobHandle {
         .set_text("execution.checkpointing.data-inline-threshold", "0 b")
         .set_text(
             "execution.checkpointing.externalized-checkpoint-retention",
-            "RETAIN_ON_CANCELLATION",
+            match run.deletes {
+                true => "DELETE_ON_CANCELLATION",
+                false => "RETAIN_ON_CANCELLATION",
+            },
         )
         .set_text(
             "execution.state-recovery.new-lineage",
@@ -190,6 +195,7 @@ fn a_job_moves_into_another_checkpoint_directory() {
         output: output.path(),
         restore: None,
         new_lineage: false,
+        deletes: false,
         fails_at: None,
     };
     let path = run_to(&run, &gate, N / 3, savepoints.path());
@@ -223,6 +229,7 @@ fn a_failure_before_the_first_checkpoint_goes_back_to_the_chosen_savepoint() {
         output: output.path(),
         restore: None,
         new_lineage: false,
+        deletes: false,
         fails_at: None,
     };
     let third = run_to(&run, &gate, N / 3, savepoints.path());
@@ -252,6 +259,7 @@ fn a_fresh_start_beside_old_checkpoints_stays_fresh_after_a_failure() {
         output: output.path(),
         restore: None,
         new_lineage: false,
+        deletes: false,
         fails_at: None,
     };
     run_to(&run, &gate, N / 3, savepoints.path());
@@ -274,4 +282,42 @@ fn a_fresh_start_beside_old_checkpoints_stays_fresh_after_a_failure() {
     assert_eq!(job.wait_blocking().expect("ends well"), JobOutcome::Finished);
     assert_eq!(job.status().restarts, 1);
     assert_once(other.path(), 0..N + 2);
+}
+
+/// A cancelled run's checkpoints are gone, and what it committed isn't.
+#[test]
+fn a_fresh_start_behind_a_cancelled_run_is_refused_too() {
+    let [checkpoints, output, ..] = dirs();
+    let gate = Arc::new(Gate::default());
+    let mut run = Run {
+        checkpoints: checkpoints.path(),
+        output: output.path(),
+        restore: None,
+        new_lineage: false,
+        deletes: true,
+        fails_at: None,
+    };
+    gate.open(N / 3);
+    let job = start(&run, &gate);
+    gate.wait_until_read(N / 3, &job);
+    block_on(job.trigger_checkpoint()).expect("the checkpoint is taken");
+    // The next one is decided only when what the first lists is committed.
+    block_on(job.trigger_checkpoint()).expect("the checkpoint is taken");
+    job.cancel();
+    gate.open(N);
+    assert_eq!(job.wait_blocking().expect("ends"), JobOutcome::Canceled);
+    assert!(!numbers_in(output.path()).is_empty());
+
+    let error = start(&run, &gate)
+        .wait_blocking()
+        .expect_err("it is refused")
+        .to_string();
+    assert!(
+        error.contains("everything would be there twice") && error.contains("--new-lineage"),
+        "{error}"
+    );
+    run.new_lineage = true;
+    let outcome = start(&run, &gate).wait_blocking().expect("ends well");
+    assert_eq!(outcome, JobOutcome::Finished);
+    assert!(numbers_in(output.path()).keys().copied().eq(0..N + 2));
 }

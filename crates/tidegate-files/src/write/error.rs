@@ -93,8 +93,9 @@ pub enum SinkError {
     #[error(
         "`{}` holds {count} files that an earlier run of this job committed, such as `{example}`, and this run \
          starts from the beginning without knowing of it: everything would be there twice. Restore the earlier \
-         run's checkpoint (is the checkpoint directory set, and the same?), move its output away, or give this run \
-         another directory or --job-id",
+         run's checkpoint (is the checkpoint directory set, and the same?), move its output away, give this run another \
+         directory or --job-id, or begin a new line of output beside it in the same checkpoint directory with \
+         --new-lineage",
         dir.display()
     )]
     EarlierOutput {

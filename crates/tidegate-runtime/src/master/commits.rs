@@ -7,8 +7,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use bytes::Bytes;
 use tidegate_storage::{Snapshot, StateReader, StoreDir};
+use tidegate_types::OperatorUid;
 use tidegate_types::snapshot::{Section, SectionKind};
-use tidegate_types::{CheckpointId, OperatorUid};
 
 use crate::error::{BoxError, guarded};
 use crate::graph::{Attempt, JobGraph};
@@ -50,9 +50,10 @@ impl Commits {
         refusal: Option<Refusal>,
     ) -> Result<(), SinkFailure> {
         self.make(snapshot, attempt, |committer, listed| match refusal {
-            Some(Refusal::Beside(newest)) if committer.outlives_process() => Err(output_twice(newest)),
-            Some(Refusal::NoLastCheckpoint) => Err(never_committed()),
-            Some(Refusal::Beside(_)) | None => committer.settle(listed),
+            // What only this process sees is of this run alone.
+            Some(Refusal::Twice { .. }) if !committer.outlives_process() => committer.settle(listed),
+            Some(refusal) => Err(in_words(refusal)),
+            None => committer.settle(listed),
         })
     }
 
@@ -145,20 +146,33 @@ impl Commits {
     }
 }
 
-fn output_twice(newest: CheckpointId) -> BoxError {
-    format!(
-        "the checkpoint directory holds checkpoint {newest} of this job, and output up to it is committed: a run from \
-         the beginning would write it twice. Go on from there (--restore latest, execution.state-recovery.path: \
-         latest), begin a new line of output beside it (--new-lineage, execution.state-recovery.new-lineage: true), \
-         or use another directory"
-    )
-    .into()
-}
-
-fn never_committed() -> BoxError {
-    "it commits what a checkpoint holds, and execution.checkpointing.checkpoints-after-tasks-finish is false: what it \
-     gets behind the last checkpoint before the end of the input would be lost. Set it to true"
-        .into()
+fn in_words(refusal: Refusal) -> BoxError {
+    match refusal {
+        Refusal::NoLastCheckpoint => "it commits what a checkpoint holds, and \
+             execution.checkpointing.checkpoints-after-tasks-finish is false: what it gets behind the last checkpoint \
+             before the end of the input would be lost. Set it to true"
+            .into(),
+        Refusal::Twice {
+            committed,
+            from,
+            foreign,
+        } => {
+            let from = match (from, foreign) {
+                (None, _) => "the beginning".to_owned(),
+                (Some(id), false) => format!("checkpoint {id}"),
+                (Some(id), true) => {
+                    format!("checkpoint {id}, of another directory or older than what this one still keeps,")
+                }
+            };
+            format!(
+                "output up to checkpoint {committed} of this checkpoint directory is committed: a run from {from} would \
+                 write it twice. Go on from the newest checkpoint (--restore latest, execution.state-recovery.path: \
+                 latest), begin a new line of output beside it (--new-lineage, \
+                 execution.state-recovery.new-lineage: true), or use another directory"
+            )
+            .into()
+        }
+    }
 }
 
 fn orphaned(committables: usize) -> BoxError {

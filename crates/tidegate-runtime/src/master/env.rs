@@ -44,8 +44,15 @@ impl From<Option<&RestoreFrom>> for RestoreChoice {
 /// Why a two-phase sink must not start.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Refusal {
-    /// The job is to begin anew although output up to this checkpoint is committed, and nobody said that this is meant.
-    Beside(CheckpointId),
+    /// Output up to a checkpoint is committed, the job is to start before that, and nobody said that this is meant.
+    Twice {
+        /// Up to there it is committed.
+        committed: CheckpointId,
+        /// Where the job is to start; `None` at the beginning.
+        from: Option<CheckpointId>,
+        /// What it is to start from isn't one of the checkpoints that this directory still keeps.
+        foreign: bool,
+    },
     /// Nothing is committed behind the last checkpoint, and there would be none at the end of the input.
     NoLastCheckpoint,
 }

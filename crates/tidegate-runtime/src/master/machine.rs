@@ -99,6 +99,26 @@ enum Phase {
     Ended,
 }
 
+/// Whether all checkpoints are given up and deleted, which can be done once.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Close {
+    Not,
+    /// The reply is on its way.
+    Asked,
+    /// Done, or it can't be.
+    Done,
+}
+
+/// The walks over the store's directory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum CleanUp {
+    Idle,
+    /// The reply is on its way.
+    Walks,
+    /// Something has become superfluous that this walk may not see.
+    WalksAndIsDueAgain,
+}
+
 /// What comes after tasks have stopped.
 enum After {
     Restart(Duration),
@@ -134,22 +154,16 @@ pub struct JobMaster {
     suspends: BTreeSet<RequestId>,
     suspended: bool,
     cancelled: bool,
-    /// Checkpoints are being deleted; the reply is on its way.
-    closing: bool,
-    /// They are deleted, or can't be.
-    closed: bool,
+    close: Close,
     /// The last checkpoint whose decision the store didn't take, said once.
     undecided_warned: Option<CheckpointId>,
     /// How often a stopping job asked the store for a decision in vain.
     undecided_tries: u32,
-    /// A stopping job doesn't wait for the store any more.
-    store_away: bool,
     /// Sinks are being settled or taken over; the reply is on its way.
     settling: bool,
     /// A claim of this master's stands.
     leads: bool,
-    sweeping: bool,
-    sweep_again: bool,
+    clean_up: CleanUp,
     commit_again: Option<(Nanos, CheckpointId, Vec<tidegate_types::snapshot::Section>)>,
     splits_again: Option<Nanos>,
 }
@@ -197,15 +211,12 @@ impl JobMaster {
             suspends: BTreeSet::new(),
             suspended: false,
             cancelled: false,
-            closing: false,
-            closed: false,
+            close: Close::Not,
             undecided_warned: None,
             undecided_tries: 0,
-            store_away: false,
             settling: false,
             leads: false,
-            sweeping: false,
-            sweep_again: false,
+            clean_up: CleanUp::Idle,
             commit_again: None,
             splits_again: None,
         }
@@ -450,7 +461,7 @@ impl JobMaster {
             | CoordinatorAction::DiscardSavepoint { .. }
             | CoordinatorAction::DiscardSnapshot { .. } => self.sweep(env),
             CoordinatorAction::Close => {
-                self.closing = true;
+                self.close = Close::Asked;
                 env.request(IoRequest::Close);
             }
             CoordinatorAction::Answer { request, result } => {
@@ -481,11 +492,11 @@ impl JobMaster {
 
     /// The store's directory is walked at most once at a time; what turns up meanwhile is for the next walk.
     fn sweep(&mut self, env: &mut dyn MasterEnv) {
-        if self.sweeping {
-            self.sweep_again = true;
-        } else {
-            self.sweeping = true;
+        if self.clean_up == CleanUp::Idle {
+            self.clean_up = CleanUp::Walks;
             env.request(IoRequest::Sweep);
+        } else {
+            self.clean_up = CleanUp::WalksAndIsDueAgain;
         }
     }
 }

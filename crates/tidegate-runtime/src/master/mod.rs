@@ -24,6 +24,6 @@ pub use env::{ClaimedStore, IoReply, IoRequest, MasterEnv, MasterEvent, Report, 
 pub use error::JobError;
 pub use io::{Executor, StoreWorker, StoreWorkerParts};
 pub use machine::{JobMaster, JobOutcome, MasterParts, Running};
-pub use restore::{RestoreChecks, restore_plan};
+pub use restore::restore_plan;
 pub use snapshot_io::{Spawner, StoreIo};
 pub use status::{JobFailure, JobState, JobStatus, StatusBoard, SubtaskInfo, VertexInfo};

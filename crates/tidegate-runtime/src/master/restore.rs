@@ -5,23 +5,12 @@ use std::sync::Arc;
 
 use tidegate_storage::Snapshot;
 use tidegate_types::snapshot::{Section, SectionKind};
-use tidegate_types::{CheckpointId, OperatorUid, Parallelism};
+use tidegate_types::{OperatorUid, Parallelism};
 
 use crate::graph::{JobGraph, RestorePlan};
 
 use super::error::JobError;
 use super::io::Executor;
-
-/// What is checked before a snapshot is used.
-#[derive(Debug, Clone, Copy)]
-pub struct RestoreChecks {
-    /// The newest checkpoint of the job, whose output is committed.
-    pub newest: Option<CheckpointId>,
-    /// The snapshot was taken into another directory.
-    pub foreign: bool,
-    /// The user accepts a new line of history.
-    pub new_lineage: bool,
-}
 
 fn refuse(snapshot: &Snapshot, reason: String) -> JobError {
     JobError::Restore {
@@ -37,7 +26,6 @@ fn refuse(snapshot: &Snapshot, reason: String) -> JobError {
 pub fn restore_plan(
     snapshot: &Snapshot,
     graph: &JobGraph,
-    checks: RestoreChecks,
     executor: &Executor,
 ) -> Result<RestorePlan, JobError> {
     let metadata = snapshot.metadata();
@@ -47,27 +35,6 @@ pub fn restore_plan(
             format!(
                 "it was taken with {} key groups and the job has {}: set pipeline.max-parallelism to {}",
                 metadata.max_parallelism, graph.max_parallelism, metadata.max_parallelism
-            ),
-        ));
-    }
-    let commits = graph.nodes.iter().any(|n| n.sink.is_some());
-    if let Some(newest) = checks.newest
-        && (checks.foreign || snapshot.id() < newest)
-        && commits
-        && !checks.new_lineage
-    {
-        let id = snapshot.id();
-        let which = if checks.foreign {
-            format!("it is checkpoint {id}, of another directory or older than what this one still keeps")
-        } else {
-            format!("it is checkpoint {id}")
-        };
-        return Err(refuse(
-            snapshot,
-            format!(
-                "{which}, and output up to checkpoint {newest} is committed: what follows {id} would be written \
-                 twice. Restore the newest checkpoint, or begin a new line of output: --new-lineage, \
-                 execution.state-recovery.new-lineage"
             ),
         ));
     }

@@ -261,25 +261,29 @@ fn names_from_a_corrupt_snapshot_leave_the_directory_alone() {
 fn a_fresh_start_into_the_output_of_an_unknown_run_is_refused() {
     let p = prepared();
     p.settle().unwrap();
-    let fresh = |epoch| {
+    let fresh = |epoch, lineage| {
         committer(
             &p.sink,
             SinkContext {
                 epoch: LeaderEpoch(epoch),
+                lineage,
                 ..cx(0)
             },
         )
         .settle(Vec::new())
     };
-    let error = said(fresh(1));
+    let error = said(fresh(1, 0));
     let dir = p.path().display();
     let says = format!(
         "`{dir}` holds 4 files that an earlier run of this job committed, such as `{}`",
         p.files[0].name
     );
     assert!(error.starts_with(&says), "{error}");
-    // The same store, whose ids went on: output of a run that was cancelled, say.
-    fresh(2).unwrap();
+    // The same store, whose ids went on and whose checkpoints are gone: output of a run that was cancelled, say.
+    assert!(said(fresh(2, 0)).starts_with(&says));
+    // Somebody said that it is meant. In an unknown store that changes nothing: its names may be taken.
+    fresh(2, 2).unwrap();
+    assert!(said(fresh(1, 1)).starts_with(&says));
     // Another job's, or another sink's, output is nobody's business.
     committer(
         &p.sink,

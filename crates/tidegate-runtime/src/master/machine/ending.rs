@@ -7,7 +7,7 @@ use tidegate_types::{CheckpointId, SubtaskId};
 use super::super::env::{IoRequest, MasterEnv, Report};
 use super::super::error::JobError;
 use super::super::status::JobState;
-use super::{After, JobMaster, JobOutcome, Phase};
+use super::{After, CleanUp, Close, JobMaster, JobOutcome, Phase};
 
 /// How often a stopping job tries to write what became of a checkpoint.
 const TRIES_TO_STOP: u32 = 3;
@@ -65,14 +65,13 @@ impl JobMaster {
 
     /// Nothing runs any more; checkpoints go if they are to.
     pub(super) fn end_cancelled(&mut self, env: &mut dyn MasterEnv) {
-        if self.parts.delete_on_cancel && !self.closed {
-            self.phase = Phase::Closing;
-            if !self.closing {
-                self.closing = true;
-                env.request(IoRequest::Close);
-            }
-        } else {
-            self.end(env, Ok(JobOutcome::Canceled));
+        if !self.parts.delete_on_cancel || self.close == Close::Done {
+            return self.end(env, Ok(JobOutcome::Canceled));
+        }
+        self.phase = Phase::Closing;
+        if self.close == Close::Not {
+            self.close = Close::Asked;
+            env.request(IoRequest::Close);
         }
     }
 
@@ -87,22 +86,28 @@ impl JobMaster {
         }
         if self.phase == Phase::Stopping {
             self.undecided_tries += 1;
-            if self.undecided_tries >= TRIES_TO_STOP {
-                self.store_away = true;
-                self.commit_again = None;
-                self.coordinator_gone(env);
+            if self.store_is_away() {
+                self.drop_coordinator();
+                self.refuse_open(env, "the checkpoint store can't be written");
             }
         }
     }
 
-    /// What the coordinator knew, for the history and the next attempt; nothing is told to it any more.
-    fn coordinator_gone(&mut self, env: &mut dyn MasterEnv) {
+    fn store_is_away(&self) -> bool {
+        self.undecided_tries >= TRIES_TO_STOP
+    }
+
+    /// Nothing is told to the coordinator any more; what it knew is kept for the history and the next attempt.
+    fn drop_coordinator(&mut self) {
         if let Some(coordinator) = self.coordinator.take() {
             self.highest_used = coordinator.next_id().0.checked_sub(1).map(CheckpointId);
             self.history = Some(coordinator.into_history());
         }
+    }
+
+    fn refuse_open(&mut self, env: &mut dyn MasterEnv, reason: &str) {
         for request in std::mem::take(&mut self.requests) {
-            let reason = "the checkpoint store can't be written".to_owned();
+            let reason = reason.to_owned();
             env.answer(request, Err(RequestFailure::Refused { reason }));
         }
     }
@@ -167,13 +172,10 @@ impl JobMaster {
     }
 
     pub(super) fn stopped(&mut self, env: &mut dyn MasterEnv) {
-        if let Some(coordinator) = self.coordinator.take() {
-            self.highest_used = coordinator.next_id().0.checked_sub(1).map(CheckpointId);
-            self.history = Some(coordinator.into_history());
-        }
+        self.drop_coordinator();
         self.commit_again = None;
+        let store_away = self.store_is_away();
         self.undecided_tries = 0;
-        let store_away = std::mem::take(&mut self.store_away);
         match self.after.take() {
             Some(After::Restart(after)) => {
                 self.restarts += 1;
@@ -198,18 +200,13 @@ impl JobMaster {
     /// Nothing runs any more. The directory is cleaned up once more before anybody hears of the end, because the
     /// process may exit then: the last checkpoint has made older ones superfluous.
     pub(super) fn end(&mut self, env: &mut dyn MasterEnv, result: Result<JobOutcome, JobError>) {
-        if let Some(coordinator) = self.coordinator.take() {
-            self.history = Some(coordinator.into_history());
-        }
-        for request in std::mem::take(&mut self.requests) {
-            let reason = "the job has ended".to_owned();
-            env.answer(request, Err(RequestFailure::Refused { reason }));
-        }
+        self.drop_coordinator();
+        self.refuse_open(env, "the job has ended");
         let deposed = matches!(result, Err(JobError::Deposed(_)));
-        if self.leads && !self.closed && !deposed {
+        if self.leads && self.close != Close::Done && !deposed {
             self.sweep(env);
         }
-        if self.sweeping {
+        if self.clean_up != CleanUp::Idle {
             self.phase = Phase::CleaningUp;
             self.after = Some(After::End(Box::new(result)));
         } else {
@@ -220,8 +217,8 @@ impl JobMaster {
     /// A clean-up is done.
     pub(super) fn on_swept(&mut self, env: &mut dyn MasterEnv, warnings: Vec<String>) {
         warnings.into_iter().for_each(|w| env.report(Report::Warning(w)));
-        self.sweeping = false;
-        if std::mem::take(&mut self.sweep_again) {
+        let before = std::mem::replace(&mut self.clean_up, CleanUp::Idle);
+        if before == CleanUp::WalksAndIsDueAgain {
             self.sweep(env);
         } else if self.phase == Phase::CleaningUp
             && let Some(After::End(result)) = self.after.take()

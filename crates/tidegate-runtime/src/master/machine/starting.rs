@@ -22,9 +22,9 @@ use super::super::env::{
 };
 use super::super::error::JobError;
 use super::super::io::COMMIT_AGAIN;
-use super::super::restore::{RestoreChecks, restore_plan};
+use super::super::restore::restore_plan;
 use super::super::status::JobState;
-use super::{JobMaster, JobOutcome, Phase};
+use super::{Close, JobMaster, JobOutcome, Phase};
 
 impl JobMaster {
     pub(super) fn on_reply(&mut self, env: &mut dyn MasterEnv, reply: IoReply) {
@@ -63,8 +63,7 @@ impl JobMaster {
                         "the job's checkpoints could not be deleted: {error}"
                     )));
                 }
-                self.closing = false;
-                self.closed = true;
+                self.close = Close::Done;
                 if self.phase == Phase::Closing {
                     self.end(env, Ok(JobOutcome::Canceled));
                 }
@@ -173,43 +172,37 @@ impl JobMaster {
         let first = !self.completed_any;
         self.claim = self.claim_of(&claimed);
         let lineage = claimed.snapshot.as_ref().map_or(0, |s| s.metadata().lineage.0);
-        let older = match (&claimed.snapshot, claimed.newest) {
-            (Some(s), Some((newest, _))) => s.id() < newest,
-            (None, Some(_)) => true,
-            (_, None) => false,
-        };
+        let from = claimed.snapshot.as_ref().map(|s| s.id());
+        let foreign = claimed.foreign.is_some();
+        // Output is committed that follows what this run starts from.
+        let committed = claimed.newest.map(|(id, _)| id);
+        let committed = committed.filter(|id| first && (foreign || from.is_none_or(|from| from < *id)));
+        let anew = committed.is_some() || (first && from.is_none() && self.parts.new_lineage);
         self.attempt = Attempt {
             number: AttemptNumber(self.attempt.number.0 + 1),
             epoch: claimed.epoch,
             // A new line of output is named after the leadership that began it, so no two share a name.
             lineage: match claimed.foreign {
                 Some(line) => line,
-                None if first && older && (self.parts.new_lineage || claimed.snapshot.is_none()) => {
-                    claimed.epoch.0
-                }
+                None if anew => claimed.epoch.0,
                 None => lineage,
             },
             generation: Generation(u32::try_from(claimed.epoch.0).unwrap_or(u32::MAX)),
         };
-        if let Some(snapshot) = &claimed.snapshot {
-            let newest = claimed.newest.map(|(id, _)| id).filter(|_| first);
-            let checks = RestoreChecks {
-                newest,
-                foreign: claimed.foreign.is_some(),
-                new_lineage: self.parts.new_lineage,
-            };
-            if !is_finished(snapshot)
-                && let Err(error) = restore_plan(snapshot, &self.parts.graph, checks, &self.parts.executor)
-            {
-                return self.end(env, Err(error));
-            }
+        if let Some(snapshot) = &claimed.snapshot
+            && !is_finished(snapshot)
+            && let Err(error) = restore_plan(snapshot, &self.parts.graph, &self.parts.executor)
+        {
+            return self.end(env, Err(error));
         }
-        let newest = claimed.newest.map(|(id, _)| id);
-        let refusal = if self.parts.checkpoints.after_tasks_finish {
-            let beside = newest.filter(|_| first && claimed.snapshot.is_none() && !self.parts.new_lineage);
-            beside.map(Refusal::Beside)
-        } else {
-            Some(Refusal::NoLastCheckpoint)
+        let refusal = match committed {
+            _ if !self.parts.checkpoints.after_tasks_finish => Some(Refusal::NoLastCheckpoint),
+            Some(committed) if !self.parts.new_lineage => Some(Refusal::Twice {
+                committed,
+                from,
+                foreign,
+            }),
+            Some(_) | None => None,
         };
         self.snapshot.clone_from(&claimed.snapshot);
         self.phase = Phase::Settling;
@@ -254,17 +247,10 @@ impl JobMaster {
         }
         let restore = match &self.snapshot {
             None => None,
-            Some(snapshot) => {
-                let checks = RestoreChecks {
-                    newest: None,
-                    foreign: false,
-                    new_lineage: true,
-                };
-                match restore_plan(snapshot, &graph, checks, &self.parts.executor) {
-                    Ok(plan) => Some(Arc::new(plan)),
-                    Err(error) => return self.end(env, Err(error)),
-                }
-            }
+            Some(snapshot) => match restore_plan(snapshot, &graph, &self.parts.executor) {
+                Ok(plan) => Some(Arc::new(plan)),
+                Err(error) => return self.end(env, Err(error)),
+            },
         };
         self.alive = self.make_coordinator(StartMode::Deploy);
         self.finished.clear();

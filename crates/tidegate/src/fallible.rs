@@ -9,7 +9,7 @@ use std::sync::Arc;
 use tidegate_runtime::chain::Operator;
 use tidegate_runtime::error::BoxError;
 use tidegate_runtime::graph::{MakeContext, TypedOps, make_one_input};
-use tidegate_runtime::operators::{OnError, TryFilterOp, TryFlatMapOp, TryMapOp};
+use tidegate_runtime::operators::{FilterOp, FlatMapOp, MapOp, OnError};
 use tidegate_types::codec::{Record, TypeFormat};
 
 use crate::build::NodeDraft;
@@ -54,7 +54,7 @@ impl<T: Record> Stream<T> {
     {
         let f = Arc::new(f);
         self.then_fallible(name, move |cx| {
-            Box::new(TryMapOp::new(f.clone(), cx.uid.clone(), OnError::Fail))
+            Box::new(MapOp::new(f.clone(), cx.uid.clone(), OnError::Fail))
         })
     }
 
@@ -82,7 +82,7 @@ impl<T: Record> Stream<T> {
     {
         let f = Arc::new(f);
         self.then_skipping(name, move |cx| {
-            Box::new(TryMapOp::new(f.clone(), cx.uid.clone(), TO_SIDE))
+            Box::new(MapOp::new(f.clone(), cx.uid.clone(), TO_SIDE))
         })
     }
 
@@ -93,7 +93,7 @@ impl<T: Record> Stream<T> {
     {
         let f = Arc::new(f);
         self.then_fallible(name, move |cx| {
-            Box::new(TryFilterOp::new(f.clone(), cx.uid.clone(), OnError::Fail))
+            Box::new(FilterOp::new(f.clone(), cx.uid.clone(), OnError::Fail))
         })
     }
 
@@ -109,7 +109,7 @@ impl<T: Record> Stream<T> {
     {
         let f = Arc::new(f);
         self.then_skipping(name, move |cx| {
-            Box::new(TryFilterOp::new(f.clone(), cx.uid.clone(), TO_SIDE))
+            Box::new(FilterOp::new(f.clone(), cx.uid.clone(), TO_SIDE))
         })
     }
 
@@ -127,8 +127,8 @@ impl<T: Record> Stream<T> {
     {
         let (f, format) = (Arc::new(f), TypeFormat::of());
         self.then_fallible(name, move |cx| {
-            let op: TryFlatMapOp<_, R::IntoIter> =
-                TryFlatMapOp::new(f.clone(), format.clone(), cx.uid.clone(), OnError::Fail);
+            let op: FlatMapOp<_, R::IntoIter> =
+                FlatMapOp::new(f.clone(), format.clone(), cx.uid.clone(), OnError::Fail);
             Box::new(op)
         })
     }
@@ -148,8 +148,8 @@ impl<T: Record> Stream<T> {
     {
         let (f, format) = (Arc::new(f), TypeFormat::of());
         self.then_skipping(name, move |cx| {
-            let op: TryFlatMapOp<_, R::IntoIter> =
-                TryFlatMapOp::new(f.clone(), format.clone(), cx.uid.clone(), TO_SIDE);
+            let op: FlatMapOp<_, R::IntoIter> =
+                FlatMapOp::new(f.clone(), format.clone(), cx.uid.clone(), TO_SIDE);
             Box::new(op)
         })
     }

@@ -1,18 +1,18 @@
 //! Streams: handles on an operator's output, with the verbs that grow the graph.
 
 use std::any::Any;
+use std::convert::Infallible;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
 use tidegate_runtime::chain::Partitioner;
 use tidegate_runtime::graph::{TypedOps, make_one_input};
 use tidegate_runtime::operators::{
-    FilterOp, FlatMapOp, KeySelector, KeyedProcessOp, MapOp, ProcessFunction, SideTag, TimestampsOp,
-    WatermarkStrategy,
+    KeySelector, KeyedProcessOp, ProcessFunction, SideTag, TimestampsOp, WatermarkStrategy,
 };
 use tidegate_state::Formats;
 use tidegate_types::EventTime;
-use tidegate_types::codec::{Key, Record, TypeFormat};
+use tidegate_types::codec::{Key, Record};
 
 use crate::build::{Drafts, EdgeDraft, NodeDraft};
 use crate::connected::ConnectedStreams;
@@ -166,16 +166,12 @@ impl<T: Record> Stream<T> {
 
     /// One record to one record.
     pub fn map<O: Record>(&self, name: &str, f: impl Fn(T) -> O + Send + Sync + 'static) -> Stream<O> {
-        let f = Arc::new(f);
-        let make = make_one_input(move |_| Box::new(MapOp::new(f.clone())), None);
-        self.then(NodeDraft::new(name, make, TypedOps::<O>::shared()))
+        self.try_map(name, move |record| Ok::<_, Infallible>(f(record)))
     }
 
     /// Keeps the records that `f` says yes to.
     pub fn filter(&self, name: &str, f: impl Fn(&T) -> bool + Send + Sync + 'static) -> Self {
-        let f = Arc::new(f);
-        let make = make_one_input(move |_| Box::new(FilterOp::new(f.clone())), None);
-        self.then(NodeDraft::new(name, make, TypedOps::<T>::shared()))
+        self.try_filter(name, move |record| Ok::<_, Infallible>(f(record)))
     }
 
     /// One record to any number: what the iterator yields. While there is no room the iterator waits, so it may
@@ -186,12 +182,7 @@ impl<T: Record> Stream<T> {
         R: IntoIterator<Item = O> + 'static,
         R::IntoIter: Send + 'static,
     {
-        let (f, format) = (Arc::new(f), TypeFormat::of());
-        let make = make_one_input(
-            move |_| Box::new(FlatMapOp::<_, R::IntoIter>::new(f.clone(), format.clone())),
-            None,
-        );
-        self.then(NodeDraft::new(name, make, TypedOps::<O>::shared()))
+        self.try_flat_map(name, move |record| Ok::<_, Infallible>(f(record)))
     }
 
     pub(crate) fn side_at<S: Record>(&self, index: usize) -> Stream<S> {

@@ -1,4 +1,4 @@
-//! `flat_map`, its fallible form, and `flat_map` over two streams.
+//! `flat_map`, and `flat_map` over two streams.
 //!
 //! Owns the iterator of a record in progress: while there is no room it waits, and a snapshot runs it on into
 //! overdraft. Does not own the limits of that ([`Overdraft`]).
@@ -76,22 +76,6 @@ impl<It: Iterator<Item: Record>> Unrolling<It> {
     }
 }
 
-/// One record to any number, made by an iterator that waits while there is no room.
-pub struct FlatMapOp<F, It: Iterator> {
-    f: Arc<F>,
-    unrolling: Unrolling<It>,
-}
-
-impl<F, It: Iterator<Item: Record>> FlatMapOp<F, It> {
-    /// An operator that puts out what `f`'s iterators yield. By `format` it measures them in an overdraft.
-    pub fn new(f: Arc<F>, format: TypeFormat<It::Item>) -> Self {
-        Self {
-            f,
-            unrolling: Unrolling::new(format),
-        }
-    }
-}
-
 /// Takes records one by one while the iterator of none of them waits.
 macro_rules! unroll {
     ($unrolling:expr, $input:ident, $out:ident, $pass:ident, |$value:ident, $time:ident| $items:expr) => {
@@ -113,47 +97,15 @@ macro_rules! unroll {
     };
 }
 
-impl<I, O, R, F> Operator<I, O> for FlatMapOp<F, R::IntoIter>
-where
-    I: Send,
-    O: Record,
-    R: IntoIterator<Item = O>,
-    R::IntoIter: Send,
-    F: Fn(I) -> R + Send + Sync,
-{
-    fn process(
-        &mut self,
-        input: &mut Cursor<I>,
-        out: &mut OutBatch<O>,
-        pass: &mut Pass<'_>,
-    ) -> Result<Flow, OpError> {
-        unroll!(self.unrolling, input, out, pass, |value, time| Some(
-            (self.f)(value).into_iter()
-        ))
-    }
-
-    fn finish_record(
-        &mut self,
-        out: &mut OutBatch<O>,
-        overdraft: &mut Overdraft<'_>,
-    ) -> Result<bool, OpError> {
-        Ok(self.unrolling.overdraw(out, overdraft))
-    }
-
-    fn is_suspended(&self) -> bool {
-        self.unrolling.current.is_some()
-    }
-}
-
-/// One record to any number, or an error.
-pub struct TryFlatMapOp<F, It: Iterator> {
+/// One record to any number, made by an iterator that waits while there is no room; or an error.
+pub struct FlatMapOp<F, It: Iterator> {
     f: Arc<F>,
     unrolling: Unrolling<It>,
     uid: OperatorUid,
     on_error: OnError,
 }
 
-impl<F, It: Iterator<Item: Record>> TryFlatMapOp<F, It> {
+impl<F, It: Iterator<Item: Record>> FlatMapOp<F, It> {
     /// An operator that puts out what `f`'s iterators yield and treats its errors so.
     pub fn new(f: Arc<F>, format: TypeFormat<It::Item>, uid: OperatorUid, on_error: OnError) -> Self {
         Self {
@@ -165,7 +117,7 @@ impl<F, It: Iterator<Item: Record>> TryFlatMapOp<F, It> {
     }
 }
 
-impl<I, O, E, R, F> Operator<I, O> for TryFlatMapOp<F, R::IntoIter>
+impl<I, O, E, R, F> Operator<I, O> for FlatMapOp<F, R::IntoIter>
 where
     I: Send + Clone + 'static,
     O: Record,

@@ -20,7 +20,7 @@ mod timestamps;
 pub(crate) mod tests;
 
 pub use co_process::{CoProcessFunction, KeyedCoProcessOp};
-pub use flat_map::{CoFlatMapOp, FlatMapOp, TryFlatMapOp};
+pub use flat_map::{CoFlatMapOp, FlatMapOp};
 pub use key::KeySelector;
 pub use keyed::KeyedProcessOp;
 pub use named::{RegisterError, SnapshotFence, SnapshotSources, TakeSnapshot};
@@ -33,5 +33,5 @@ pub use sink::{
     erase_sink,
 };
 pub use sink_op::{SinkOp, read_committables};
-pub use stateless::{FilterOp, MapOp, OnError, TryFilterOp, TryMapOp};
+pub use stateless::{FilterOp, MapOp, OnError};
 pub use timestamps::{Idleness, TimestampsOp, WatermarkStrategy};

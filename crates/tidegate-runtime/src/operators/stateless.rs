@@ -1,4 +1,4 @@
-//! `map`, `filter` and their fallible forms.
+//! `map` and `filter`. What can't fail has an error type without values, which costs nothing.
 
 use std::sync::Arc;
 
@@ -19,22 +19,6 @@ pub enum OnError {
         /// Which side output.
         side: usize,
     },
-}
-
-/// One record to one record.
-pub struct MapOp<F> {
-    f: Arc<F>,
-    strider: Strider,
-}
-
-impl<F> MapOp<F> {
-    /// An operator that applies `f`.
-    pub fn new(f: Arc<F>) -> Self {
-        Self {
-            f,
-            strider: Strider::default(),
-        }
-    }
 }
 
 /// Runs a loop over as many records as there are, there is room for, and the pass allows at once.
@@ -62,67 +46,15 @@ macro_rules! strides {
     };
 }
 
-impl<I, O, F> Operator<I, O> for MapOp<F>
-where
-    I: Send,
-    O: Send,
-    F: Fn(I) -> O + Send + Sync,
-{
-    fn process(
-        &mut self,
-        input: &mut Cursor<I>,
-        out: &mut OutBatch<O>,
-        pass: &mut Pass<'_>,
-    ) -> Result<Flow, OpError> {
-        let f = self.f.clone();
-        strides!(self.strider, input, out, pass, |value, time| out
-            .push(f(value), time))
-    }
-}
-
-/// Keeps some records.
-pub struct FilterOp<F> {
-    f: Arc<F>,
-    strider: Strider,
-}
-
-impl<F> FilterOp<F> {
-    /// An operator that keeps what `f` says yes to.
-    pub fn new(f: Arc<F>) -> Self {
-        Self {
-            f,
-            strider: Strider::default(),
-        }
-    }
-}
-
-impl<T, F> Operator<T, T> for FilterOp<F>
-where
-    T: Send,
-    F: Fn(&T) -> bool + Send + Sync,
-{
-    fn process(
-        &mut self,
-        input: &mut Cursor<T>,
-        out: &mut OutBatch<T>,
-        pass: &mut Pass<'_>,
-    ) -> Result<Flow, OpError> {
-        let f = self.f.clone();
-        strides!(self.strider, input, out, pass, |value, time| if f(&value) {
-            out.push(value, time);
-        })
-    }
-}
-
 /// One record to one record, or an error.
-pub struct TryMapOp<F> {
+pub struct MapOp<F> {
     f: Arc<F>,
     strider: Strider,
     uid: OperatorUid,
     on_error: OnError,
 }
 
-impl<F> TryMapOp<F> {
+impl<F> MapOp<F> {
     /// An operator that applies `f` and treats its errors so.
     pub fn new(f: Arc<F>, uid: OperatorUid, on_error: OnError) -> Self {
         Self {
@@ -134,7 +66,7 @@ impl<F> TryMapOp<F> {
     }
 }
 
-impl<I, O, E, F> Operator<I, O> for TryMapOp<F>
+impl<I, O, E, F> Operator<I, O> for MapOp<F>
 where
     I: Send + Clone + 'static,
     O: Send,
@@ -166,14 +98,14 @@ where
 }
 
 /// Keeps some records, or fails on them.
-pub struct TryFilterOp<F> {
+pub struct FilterOp<F> {
     f: Arc<F>,
     strider: Strider,
     uid: OperatorUid,
     on_error: OnError,
 }
 
-impl<F> TryFilterOp<F> {
+impl<F> FilterOp<F> {
     /// An operator that keeps what `f` says yes to and treats its errors so.
     pub fn new(f: Arc<F>, uid: OperatorUid, on_error: OnError) -> Self {
         Self {
@@ -185,7 +117,7 @@ impl<F> TryFilterOp<F> {
     }
 }
 
-impl<T, E, F> Operator<T, T> for TryFilterOp<F>
+impl<T, E, F> Operator<T, T> for FilterOp<F>
 where
     T: Send + 'static,
     E: Into<BoxError>,

@@ -1,31 +1,41 @@
 //! A record in progress: it waits for room, and runs on as far as an overdraft goes.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::vec;
 
 use tidegate_types::codec::TypeFormat;
-use tidegate_types::{Batch, Nanos};
+use tidegate_types::{Batch, Nanos, OperatorUid};
 
 use super::Hands;
 use crate::chain::{Cursor, Flow, Operator, Operator2, OutBatch, Overdraft, Pass};
-use crate::operators::{CoFlatMapOp, FlatMapOp};
+use crate::operators::{CoFlatMapOp, FlatMapOp, OnError};
 use crate::signal::TaskSignal;
 
 const ITEMS: usize = 10_000;
 /// Encoded: a byte for the length and 99 of text.
 const ITEM_BYTES: u64 = 100;
 
-type Burst = FlatMapOp<fn(u8) -> Vec<String>, vec::IntoIter<String>>;
+type Burst = FlatMapOp<fn(u8) -> Result<Vec<String>, Infallible>, vec::IntoIter<String>>;
 
-fn burst(_: u8) -> Vec<String> {
-    vec!["x".repeat(99); ITEMS]
+fn burst(_: u8) -> Result<Vec<String>, Infallible> {
+    Ok(vec!["x".repeat(99); ITEMS])
+}
+
+fn under_test() -> OperatorUid {
+    OperatorUid::new("under-test".to_owned())
 }
 
 /// An operator in the middle of its record, with what it put out.
 fn suspended() -> (Burst, OutBatch<String>) {
     let (signal, hands) = (TaskSignal::new(), Hands::default());
-    let mut op = FlatMapOp::new(Arc::new(burst as fn(u8) -> Vec<String>), TypeFormat::of());
+    let mut op = FlatMapOp::new(
+        Arc::new(burst as fn(u8) -> Result<Vec<String>, Infallible>),
+        TypeFormat::of(),
+        under_test(),
+        OnError::Fail,
+    );
     let mut input = Cursor::new(Batch::of(vec![0u8]));
     let mut out = OutBatch::with_room(3);
     let mut pass = Pass::new(&signal, &hands, 100);
@@ -75,11 +85,11 @@ fn an_iterator_is_not_asked_ahead_of_room() {
     static ASKED: AtomicUsize = AtomicUsize::new(0);
     let (signal, hands) = (TaskSignal::new(), Hands::default());
     let f = |_: u8| {
-        (0..100u64).inspect(|_| {
+        Ok::<_, Infallible>((0..100u64).inspect(|_| {
             ASKED.fetch_add(1, Ordering::Relaxed);
-        })
+        }))
     };
-    let mut op = FlatMapOp::new(Arc::new(f), TypeFormat::of());
+    let mut op = FlatMapOp::new(Arc::new(f), TypeFormat::of(), under_test(), OnError::Fail);
     let mut input = Cursor::new(Batch::of(vec![0u8]));
     let mut out = OutBatch::with_room(10);
     let flow = op.process(&mut input, &mut out, &mut Pass::new(&signal, &hands, 100));

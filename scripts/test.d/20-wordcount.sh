@@ -3,34 +3,8 @@
 # parallelism; what stands in the committed files must be what an independent count says, and nothing must be left over.
 set -euo pipefail
 
-dir=$(mktemp -d)
-pid=
-cleanup() {
-    if [[ -n $pid ]]; then
-        kill -9 "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    fi
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-
-fail() {
-    echo "$*" >&2
-    if [[ -f $dir/log ]]; then
-        tail -n 40 "$dir/log" >&2
-    fi
-    exit 1
-}
-
-# Waits until a command succeeds, at most so many seconds.
-eventually() {
-    local limit=$((SECONDS + $1))
-    shift
-    until "$@"; do
-        ((SECONDS < limit)) || fail "waited in vain for: $*"
-        sleep 0.05
-    done
-}
+# shellcheck source=scripts/test.d/common.bash
+source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 
 python3 - "$dir/in" <<'PY'
 import os, random, sys

@@ -2,22 +2,8 @@
 # SIGTERM suspends the job in a last checkpoint and ends with 0; it goes on from there, and the counts are right.
 set -euo pipefail
 
-dir=$(mktemp -d)
-pid=
-cleanup() {
-    if [[ -n $pid ]]; then
-        kill -9 "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    fi
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-
-fail() {
-    echo "$*" >&2
-    cat "$dir"/*.log >&2 || true
-    exit 1
-}
+# shellcheck source=scripts/test.d/common.bash
+source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 
 mkdir "$dir/in"
 for n in $(seq 5000); do echo "a b$((n % 7)) c$((n % 101))"; done >"$dir/in/text"
@@ -28,11 +14,8 @@ count=("$TIDEGATE" demo wordcount --input "$dir/in" --output "$dir/out" --checkp
 
 "${count[@]}" --interval 50ms --rate 1000 >"$dir/first.log" 2>&1 &
 pid=$!
-limit=$((SECONDS + 20))
-until "$TIDEGATE" checkpoint list "$dir/checkpoints" --json 2>/dev/null | grep -q '"complete"'; do
-    ((SECONDS < limit)) || fail "there is no checkpoint"
-    sleep 0.05
-done
+has_checkpoint() { "$TIDEGATE" checkpoint list "$dir/checkpoints" --json 2>/dev/null | grep -q '"complete"'; }
+eventually 20 has_checkpoint
 kill -TERM "$pid"
 code=0
 wait "$pid" || code=$?

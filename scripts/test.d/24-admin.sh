@@ -2,22 +2,8 @@
 # A running job is asked for a savepoint, stopped, restored from the savepoint, and cancelled, through its REST interface.
 set -euo pipefail
 
-dir=$(mktemp -d)
-pid=
-cleanup() {
-    if [[ -n $pid ]]; then
-        kill -9 "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    fi
-    rm -rf "$dir"
-}
-trap cleanup EXIT
-
-fail() {
-    echo "$*" >&2
-    cat "$dir"/*.log >&2 || true
-    exit 1
-}
+# shellcheck source=scripts/test.d/common.bash
+source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 
 for n in $(seq 20000); do echo "a b$n"; done >"$dir/text"
 
@@ -28,24 +14,15 @@ start() {
     "$TIDEGATE" demo wordcount --input "$dir/text" --output "$dir/out" --checkpoint-dir "$dir/c" --rate 1000 --rest 0 \
         "$@" >"$log" 2>&1 &
     pid=$!
-    local limit=$((SECONDS + 20))
-    until rest=$(grep -so 'http://[^/]*' "$log"); do
-        ((SECONDS < limit)) || fail "REST isn't up"
-        sleep 0.05
-    done
+    eventually 20 grep -sq 'http://' "$log"
+    rest=$(grep -o 'http://[^/]*' "$log")
 }
 
-# A job that has just begun refuses; it says so and can be asked again.
-eventually() {
-    local limit=$((SECONDS + 20))
-    until "$@" >"$dir/said" 2>"$dir/admin.log"; do
-        ((SECONDS < limit)) || fail "in vain: $*"
-        sleep 0.1
-    done
-}
+# The interface is there before the job is: until then nobody can be asked.
+ask() { "$TIDEGATE" "$@" >"$dir/said" 2>"$dir/admin.log"; }
 
 start "$dir/first.log"
-eventually "$TIDEGATE" savepoint --rest "$rest" --target "$dir/savepoints"
+eventually 20 ask savepoint --rest "$rest" --target "$dir/savepoints"
 savepoint=$(sed -n 's/^savepoint of `wordcount`: //p' "$dir/said")
 "$TIDEGATE" checkpoint verify "$savepoint" | grep -q "is fine" || fail "the savepoint isn't right"
 
@@ -74,23 +51,23 @@ ended_in_savepoint() {
 stopped 'job `wordcount` is suspended in checkpoint' "$dir/first.log" "suspended in checkpoint" --job wordcount
 
 start "$dir/second.log" --restore "$savepoint" --new-lineage
-eventually "$TIDEGATE" savepoint --rest "$rest" --target "$dir/savepoints"
+eventually 20 ask savepoint --rest "$rest" --target "$dir/savepoints"
 ended_in_savepoint "$dir/second.log"
 grep -q "^suspended in checkpoint" "$dir/second.log" || fail "it doesn't say that it was suspended"
 
 start "$dir/third.log" --restore "$savepoint"
-eventually "$TIDEGATE" savepoint --rest "$rest" --target "$dir/savepoints"
+eventually 20 ask savepoint --rest "$rest" --target "$dir/savepoints"
 ended_in_savepoint "$dir/third.log" --drain
 grep -q "^finished after" "$dir/third.log" || fail "it doesn't say that it finished"
 
 rm -r "$dir/c" "$dir/out"
 start "$dir/fourth.log"
-eventually "$TIDEGATE" savepoint --rest "$rest" --target "$dir/savepoints"
+eventually 20 ask savepoint --rest "$rest" --target "$dir/savepoints"
 stopped 'job `wordcount` is drained' "$dir/fourth.log" "finished after" --drain
 
 rm -r "$dir/c" "$dir/out"
 start "$dir/fifth.log"
-eventually "$TIDEGATE" cancel --rest "$rest"
+eventually 20 ask cancel --rest "$rest"
 code=0
 wait "$pid" || code=$?
 pid=

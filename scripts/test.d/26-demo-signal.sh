@@ -2,22 +2,10 @@
 # A signal to a demo that has a directory of its own leaves nothing of it behind.
 set -euo pipefail
 
-dir=$(mktemp -d)
-pid=
-cleanup() {
-    if [[ -n $pid ]]; then
-        kill -9 "$pid" 2>/dev/null || true
-        wait "$pid" 2>/dev/null || true
-    fi
-    rm -rf "$dir"
-}
-trap cleanup EXIT
+# shellcheck source=scripts/test.d/common.bash
+source "$(dirname "${BASH_SOURCE[0]}")/common.bash"
 
-fail() {
-    echo "$*" >&2
-    cat "$dir/log" >&2 || true
-    exit 1
-}
+has_checkpoint() { find "$dir/own" -name '_metadata' 2>/dev/null | grep -q .; }
 
 # ended NUMBER SIGNAL DEMO ARGUMENT...: is ended by the signal while it takes checkpoints, and tidies up.
 ended() {
@@ -26,11 +14,7 @@ ended() {
     mkdir -p "$dir/own"
     "$TIDEGATE" demo "$@" --dir "$dir/own" >"$dir/log" 2>&1 &
     pid=$!
-    local limit=$((SECONDS + 30))
-    until find "$dir/own" -name '_metadata' 2>/dev/null | grep -q .; do
-        ((SECONDS < limit)) || fail "demo $*: there is no checkpoint"
-        sleep 0.05
-    done
+    eventually 30 has_checkpoint
     kill -"$signal" "$pid"
     wait "$pid" || code=$?
     pid=

@@ -28,7 +28,8 @@ pub enum BuildError {
     /// State that could not be found again.
     #[error(
         "operator `{name}` has state and no uid, and checkpoints are on: after a change of the program its state could \
-         not be found. Call `.uid(\"…\")` on it"
+         not be found. Call `.uid(\"…\")` on it (of a `collect`: `collect_with`), or, if it is a source or sink, give it \
+         a name of its own"
     )]
     MissingUid {
         /// The operator.

@@ -2,11 +2,12 @@
 //! start beside old checkpoints, each with a failure before the first checkpoint.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::Duration;
 
+use tempfile::TempDir;
 use tidegate::files::FileSink;
 use tidegate::prelude::*;
 
@@ -79,6 +80,22 @@ struct Run<'a> {
     deletes: bool,
     /// Panics once at this number.
     fails_at: Option<u64>,
+    /// The uid of the source that ends at once.
+    few: &'a str,
+}
+
+impl<'a> Run<'a> {
+    fn between(checkpoints: &'a TempDir, output: &'a TempDir) -> Self {
+        Self {
+            checkpoints: checkpoints.path(),
+            output: output.path(),
+            restore: None,
+            new_lineage: false,
+            deletes: false,
+            fails_at: None,
+            few: "few",
+        }
+    }
 }
 
 fn start(run: &Run<'_>, gate: &Arc<Gate>) -> JobHandle {
@@ -111,7 +128,7 @@ fn start(run: &Run<'_>, gate: &Arc<Gate>) -> JobHandle {
     // A source that ends at once, beside the one that goes on.
     let few = env
         .source("few", CollectionSource::new(vec![N, N + 1]))
-        .uid("few");
+        .uid(run.few);
     let _sink = env
         .source("numbers", numbers(gate.clone()))
         .uid("numbers")
@@ -170,7 +187,7 @@ fn run_to(run: &Run<'_>, gate: &Arc<Gate>, to: u64, savepoints: &Path) -> String
     path
 }
 
-fn dirs() -> [tempfile::TempDir; 5] {
+fn dirs() -> [TempDir; 5] {
     [(); 5].map(|()| tempfile::tempdir().expect("a directory"))
 }
 
@@ -186,18 +203,32 @@ fn assert_once(dir: &Path, range: std::ops::Range<u64>) {
     );
 }
 
+/// The decision on the checkpoint with the highest number.
+fn newest_decision(checkpoints: &Path) -> PathBuf {
+    let mut pending = vec![checkpoints.to_path_buf()];
+    let mut newest = (0u64, PathBuf::new());
+    while let Some(dir) = pending.pop() {
+        for entry in std::fs::read_dir(dir).expect("a directory") {
+            let path = entry.expect("an entry").path();
+            let name = path.file_name().expect("a name").to_string_lossy().into_owned();
+            match name.strip_prefix("chk-").and_then(|n| n.parse().ok()) {
+                Some(number) if path.join("_metadata").exists() => {
+                    newest = newest.max((number, path.join("_metadata")));
+                }
+                Some(_) => {}
+                None if path.is_dir() => pending.push(path),
+                None => {}
+            }
+        }
+    }
+    newest.1
+}
+
 #[test]
 fn a_job_moves_into_another_checkpoint_directory() {
     let [first, second, output, savepoints, _] = dirs();
     let gate = Arc::new(Gate::default());
-    let mut run = Run {
-        checkpoints: first.path(),
-        output: output.path(),
-        restore: None,
-        new_lineage: false,
-        deletes: false,
-        fails_at: None,
-    };
+    let mut run = Run::between(&first, &output);
     let path = run_to(&run, &gate, N / 3, savepoints.path());
     // Nothing that the moved job names may lie in the old place.
     run.restore = Some(&path);
@@ -224,14 +255,7 @@ fn a_job_moves_into_another_checkpoint_directory() {
 fn a_failure_before_the_first_checkpoint_goes_back_to_the_chosen_savepoint() {
     let [checkpoints, output, other, savepoints, _] = dirs();
     let gate = Arc::new(Gate::default());
-    let mut run = Run {
-        checkpoints: checkpoints.path(),
-        output: output.path(),
-        restore: None,
-        new_lineage: false,
-        deletes: false,
-        fails_at: None,
-    };
+    let mut run = Run::between(&checkpoints, &output);
     let third = run_to(&run, &gate, N / 3, savepoints.path());
     run.restore = Some(&third);
     run_to(&run, &gate, N / 3 * 2, savepoints.path());
@@ -254,14 +278,7 @@ fn a_failure_before_the_first_checkpoint_goes_back_to_the_chosen_savepoint() {
 fn a_fresh_start_beside_old_checkpoints_stays_fresh_after_a_failure() {
     let [checkpoints, output, other, savepoints, _] = dirs();
     let gate = Arc::new(Gate::default());
-    let mut run = Run {
-        checkpoints: checkpoints.path(),
-        output: output.path(),
-        restore: None,
-        new_lineage: false,
-        deletes: false,
-        fails_at: None,
-    };
+    let mut run = Run::between(&checkpoints, &output);
     run_to(&run, &gate, N / 3, savepoints.path());
     gate.open(N);
 
@@ -289,14 +306,8 @@ fn a_fresh_start_beside_old_checkpoints_stays_fresh_after_a_failure() {
 fn a_fresh_start_behind_a_cancelled_run_is_refused_too() {
     let [checkpoints, output, ..] = dirs();
     let gate = Arc::new(Gate::default());
-    let mut run = Run {
-        checkpoints: checkpoints.path(),
-        output: output.path(),
-        restore: None,
-        new_lineage: false,
-        deletes: true,
-        fails_at: None,
-    };
+    let mut run = Run::between(&checkpoints, &output);
+    run.deletes = true;
     gate.open(N / 3);
     let job = start(&run, &gate);
     gate.wait_until_read(N / 3, &job);
@@ -320,4 +331,48 @@ fn a_fresh_start_behind_a_cancelled_run_is_refused_too() {
     let outcome = start(&run, &gate).wait_blocking().expect("ends well");
     assert_eq!(outcome, JobOutcome::Finished);
     assert!(numbers_in(output.path()).keys().copied().eq(0..N + 2));
+}
+
+/// All its records are read and its readers have finished: what says so is the enumerator's part of the snapshot alone.
+#[test]
+fn a_source_under_another_uid_is_refused_and_not_read_again() {
+    let [checkpoints, output, savepoints, ..] = dirs();
+    let gate = Arc::new(Gate::default());
+    let mut run = Run::between(&checkpoints, &output);
+    let path = run_to(&run, &gate, N / 3, savepoints.path());
+    gate.open(N);
+    run.restore = Some(&path);
+    run.few = "renamed";
+    let error = start(&run, &gate)
+        .wait_blocking()
+        .expect_err("it is refused")
+        .to_string();
+    assert!(error.contains("source positions of operator `few`"), "{error}");
+    run.few = "few";
+    let outcome = start(&run, &gate).wait_blocking().expect("ends well");
+    assert_eq!(outcome, JobOutcome::Finished);
+    assert_once(output.path(), 0..N + 2);
+}
+
+/// Whether the newest checkpoint was complete nobody can say, so its output may be out.
+#[test]
+fn an_unreadable_newest_checkpoint_counts_as_committed() {
+    let [checkpoints, output, savepoints, ..] = dirs();
+    let gate = Arc::new(Gate::default());
+    let mut run = Run::between(&checkpoints, &output);
+    let older = run_to(&run, &gate, N / 3, savepoints.path());
+    run.restore = Some(&older);
+    run_to(&run, &gate, N / 3 * 2, savepoints.path());
+    let newest = newest_decision(checkpoints.path());
+    let whole = std::fs::read(&newest).expect("it is there");
+    std::fs::write(&newest, &whole[..whole.len() / 2]).expect("half of it is written");
+    gate.open(N);
+    for restore in [Some(older.as_str()), None] {
+        run.restore = restore;
+        let error = start(&run, &gate)
+            .wait_blocking()
+            .expect_err("it is refused")
+            .to_string();
+        assert!(error.contains("--new-lineage"), "{error}");
+    }
 }

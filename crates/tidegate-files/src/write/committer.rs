@@ -280,10 +280,10 @@ impl FileCommitter {
         disk.remove(&probe).map_err(refuse)
     }
 
-    /// A run that starts from the beginning must not add to what an earlier one committed. That shows in a final file
-    /// of its own line of output (the earlier run's checkpoints are gone, say because it was cancelled), or in one whose
-    /// checkpoint isn't below the epoch: every leadership's epoch is above all checkpoints that were decided before it
-    /// in its store, so that file comes from a run that this store knows nothing of.
+    /// A run that starts from the beginning must not add to what an earlier one committed. That shows in a final
+    /// file of its own line of output (the earlier run's checkpoints are gone, say because it was cancelled), or in
+    /// one whose checkpoint isn't below the epoch: every leadership's epoch is above all checkpoints that were
+    /// decided before it in its store, so that file comes from a run that this store knows nothing of.
     fn refuse_earlier_output(&self) -> Result<(), SinkError> {
         let CommitterParts {
             cx, disk, dir, names, ..

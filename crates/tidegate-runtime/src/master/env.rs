@@ -120,6 +120,8 @@ pub struct ClaimedStore {
     pub next_id: CheckpointId,
     /// The newest complete checkpoint.
     pub newest: Option<(CheckpointId, CheckpointKind)>,
+    /// Up to this checkpoint output may be committed: the newest one, complete or unreadable.
+    pub committed: Option<CheckpointId>,
     /// Older checkpoints that still stand.
     pub retained: Vec<CheckpointId>,
     /// What to restore.

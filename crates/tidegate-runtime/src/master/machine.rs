@@ -1,12 +1,12 @@
 //! The job master's machine: attempts from claim to end.
 //!
 //! # Driving it
-//! Send [`MasterEvent::Start`] once, then everything that [`MasterEvent`] lists, with the [`MasterEnv`] that
-//! carries out
-//! effects. [`next_timeout`](JobMaster::next_timeout) says when to send [`MasterEvent::Timeout`]. The order of an
+//! Send [`MasterEvent::Start`] once, then everything that [`MasterEvent`] lists, with the [`MasterEnv`] that carries
+//! out effects. [`next_timeout`](JobMaster::next_timeout) says when to send [`MasterEvent::Timeout`]. The order of an
 //! attempt: claim → check the snapshot → settle sinks → clean up → enumerators → deploy → run. Nothing is
 //! settled, deleted or restored before the claim is durable.
 
+mod coordination;
 mod ending;
 mod requests;
 mod starting;
@@ -17,8 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tidegate_protocol::coordinator::{
-    Claim, Coordinator, CoordinatorAction, CoordinatorEvent, CoordinatorSettings, History, Request,
-    RequestFailure, RequestId,
+    Claim, Coordinator, CoordinatorEvent, CoordinatorSettings, History, Request, RequestFailure, RequestId,
 };
 use tidegate_protocol::message::{Envelope, FromTask};
 use tidegate_protocol::restart::Restarts;
@@ -29,7 +28,7 @@ use crate::error::chain_of;
 use crate::graph::{Attempt, JobGraph};
 
 use super::attempt::Enumerators;
-use super::env::{IoRequest, MasterEnv, MasterEvent, Report, RestoreChoice};
+use super::env::{IoRequest, MasterEnv, MasterEvent, RestoreChoice};
 use super::error::JobError;
 use super::io::Executor;
 
@@ -396,107 +395,6 @@ impl JobMaster {
         }
         if self.enumerators.anybody_waits() {
             self.splits_again = Some(env.now() + SPLITS_AGAIN);
-        }
-    }
-
-    /// Tells the coordinator and carries out what it answers, until nothing follows.
-    fn tell(&mut self, env: &mut dyn MasterEnv, event: CoordinatorEvent) {
-        let mut events = VecDeque::from([event]);
-        while let Some(event) = events.pop_front() {
-            let Some(coordinator) = &mut self.coordinator else {
-                return;
-            };
-            for action in coordinator.on_event(env.now(), event) {
-                self.carry_out(env, action, &mut events);
-            }
-        }
-    }
-
-    fn carry_out(
-        &mut self,
-        env: &mut dyn MasterEnv,
-        action: CoordinatorAction,
-        events: &mut VecDeque<CoordinatorEvent>,
-    ) {
-        let lineage = self.attempt.lineage;
-        match action {
-            CoordinatorAction::Send { to, message } => {
-                for subtask in to {
-                    env.send(self.attempt.epoch, subtask, message.clone());
-                }
-            }
-            CoordinatorAction::SnapshotEnumerators { id } => {
-                // Answered at once, so nothing can be assigned in between; ahead of everything else.
-                events.push_front(self.snapshot_enumerators(id));
-            }
-            CoordinatorAction::RestoreEnumerators { checkpoint, held } => {
-                self.take_over_splits(env, checkpoint, held, events);
-            }
-            CoordinatorAction::ExternalPhase { id } => {
-                events.push_back(CoordinatorEvent::ExternalPhaseDone {
-                    id,
-                    sections: Vec::new(),
-                });
-            }
-            CoordinatorAction::CopySavepoint { id, order, content } => {
-                env.request(IoRequest::CopySavepoint {
-                    id,
-                    order,
-                    content,
-                    lineage,
-                });
-            }
-            CoordinatorAction::WriteDecision { id, decision } => {
-                env.request(IoRequest::Decide {
-                    id,
-                    decision,
-                    lineage,
-                });
-            }
-            CoordinatorAction::Commit { id, committables } => {
-                env.request(IoRequest::Commit { id, committables })
-            }
-            CoordinatorAction::Retire { .. }
-            | CoordinatorAction::DeleteFiles { .. }
-            | CoordinatorAction::DiscardSavepoint { .. }
-            | CoordinatorAction::DiscardSnapshot { .. } => self.sweep(env),
-            CoordinatorAction::Close => {
-                self.close = Close::Asked;
-                env.request(IoRequest::Close);
-            }
-            CoordinatorAction::Answer { request, result } => {
-                self.requests.remove(&request);
-                if self.suspends.remove(&request) && result.is_ok() {
-                    self.suspended = true;
-                }
-                env.answer(request, result);
-            }
-            CoordinatorAction::FailJob(record) => {
-                let error = JobError::Checkpoints(record);
-                self.fail(env, None, &chain_of(&error), error.heals(), error);
-            }
-            CoordinatorAction::StepDown { id } => self.step_down(env, id),
-            CoordinatorAction::Trace(event) => env.report(Report::Trace(event)),
-        }
-    }
-
-    fn snapshot_enumerators(&mut self, id: CheckpointId) -> CoordinatorEvent {
-        match self.enumerators.snapshot() {
-            Ok(sections) => CoordinatorEvent::EnumeratorsSnapshotted { id, sections },
-            Err((uid, error)) => CoordinatorEvent::EnumeratorsFailed {
-                id,
-                error: format!("source `{uid}`: {}", chain_of(&*error)),
-            },
-        }
-    }
-
-    /// The store's directory is walked at most once at a time; what turns up meanwhile is for the next walk.
-    fn sweep(&mut self, env: &mut dyn MasterEnv) {
-        if self.clean_up == CleanUp::Idle {
-            self.clean_up = CleanUp::Walks;
-            env.request(IoRequest::Sweep);
-        } else {
-            self.clean_up = CleanUp::WalksAndIsDueAgain;
         }
     }
 }

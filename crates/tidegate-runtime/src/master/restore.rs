@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use tidegate_storage::Snapshot;
-use tidegate_types::snapshot::{Section, SectionKind};
+use tidegate_types::snapshot::{Section, SectionHead, SectionKind};
 use tidegate_types::{OperatorUid, Parallelism};
 
 use crate::graph::{JobGraph, RestorePlan};
@@ -56,6 +56,12 @@ pub fn restore_plan(
 /// Everything that holds something must still have somebody to give it to.
 fn check_operators(snapshot: &Snapshot, graph: &JobGraph) -> Result<(), JobError> {
     let known: BTreeMap<&OperatorUid, usize> = graph.nodes.iter().map(|n| (&n.uid, n.inputs.len())).collect();
+    // A source's position may be in its enumerator alone, also when all its readers have finished.
+    let enumerators = snapshot.metadata().master.iter();
+    let mut enumerators = enumerators.filter(|section| section.head.kind == SectionKind::Enumerator);
+    if let Some(lost) = enumerators.find(|section| !known.contains_key(&section.head.uid)) {
+        return Err(refuse(snapshot, not_there(&lost.head)));
+    }
     for subtask in snapshot.metadata().subtasks.iter().filter(|s| !s.finished) {
         for section in &subtask.sections {
             let head = &section.head;
@@ -74,17 +80,7 @@ fn check_operators(snapshot: &Snapshot, graph: &JobGraph) -> Result<(), JobError
                     ));
                 }
                 (SectionKind::Watermarks | SectionKind::Generator | SectionKind::InFlight(_), _) => {}
-                (kind, None) if head.records > 0 => {
-                    return Err(refuse(
-                        snapshot,
-                        format!(
-                            "it holds {} of operator `{}`, which the job doesn't have. Give the operator that uid \
-                             again",
-                            what(kind, &head.name),
-                            head.uid
-                        ),
-                    ));
-                }
+                (_, None) if head.records > 0 => return Err(refuse(snapshot, not_there(head))),
                 _ => {}
             }
         }
@@ -92,9 +88,17 @@ fn check_operators(snapshot: &Snapshot, graph: &JobGraph) -> Result<(), JobError
     Ok(())
 }
 
+fn not_there(head: &SectionHead) -> String {
+    format!(
+        "it holds {} of operator `{}`, which the job doesn't have. Give the operator that uid again",
+        what(&head.kind, &head.name),
+        head.uid
+    )
+}
+
 fn what(kind: &SectionKind, name: &str) -> String {
     match kind {
-        SectionKind::Splits => "source positions".to_owned(),
+        SectionKind::Splits | SectionKind::Enumerator => "source positions".to_owned(),
         SectionKind::Committables => "prepared output".to_owned(),
         SectionKind::Timers => "timers".to_owned(),
         _ => format!("state `{name}`"),

@@ -5,7 +5,7 @@
 //! nothing of the caller: what no complete checkpoint holds yet is kept here and read again.
 //!
 //! Complete checkpoints make room. A job without periodic ones would never have room again, so for it a full channel
-//! drops what was read longest ago. Which ids went is remembered: a restart that would need one of them is an error
+//! drops what was read longest ago. Up to which id records went is remembered: a start that would need one is an error
 //! ([`DroppedRecords`]), never a gap.
 
 #[cfg(test)]
@@ -44,9 +44,9 @@ pub enum SendError {
 /// A job goes on from before records that its channel doesn't have any more.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "the channel source can't be read again from id {from}: its records {from} to {to} were dropped to make room, as \
-     they had been read and the job takes no periodic checkpoints. Set `execution.checkpointing.interval`, so that \
-     complete checkpoints make room, or give the channel a capacity for all that is sent"
+    "the channel source can't be read again from id {from}: it doesn't keep its records {from} to {to} any more. A newer \
+     checkpoint of this process held them; or the job takes no periodic checkpoints, and they were dropped to make \
+     room: set `execution.checkpointing.interval`, or give the channel a capacity for all that is sent"
 )]
 pub struct DroppedRecords {
     /// The first id that is missing.
@@ -76,9 +76,9 @@ struct State<T> {
     job_ended: bool,
     /// No checkpoint makes room by itself: what was read may go.
     drops_read: bool,
-    /// Ids up to this were dropped although no checkpoint is known to hold them.
-    dropped_to: u64,
-    /// Where a job begins that was started without a snapshot: behind what earlier runs had dropped.
+    /// Records with ids up to this aren't kept any more: a complete checkpoint held them, or they were dropped.
+    gone_to: u64,
+    /// Where a job begins that was started without a snapshot: behind what earlier runs have let go.
     begins_after: u64,
     reader: Option<Arc<TaskSignal>>,
 }
@@ -91,9 +91,10 @@ impl<T> State<T> {
         }
         let read = self.items.front().map(|i| i.id).filter(|id| *id <= self.read_to);
         match read {
-            Some(id) if self.drops_read => {
+            // Between two readers nobody knows what the next one needs.
+            Some(id) if self.drops_read && self.reader.is_some() => {
                 self.items.pop_front();
-                self.dropped_to = id;
+                self.gone_to = id;
                 true
             }
             _ => false,
@@ -123,6 +124,7 @@ impl<T> State<T> {
         while self.items.front().is_some_and(|i| i.id <= read_to) {
             self.items.pop_front();
         }
+        self.gone_to = self.gone_to.max(read_to);
     }
 }
 
@@ -180,7 +182,7 @@ impl<T: Record> ChannelSource<T> {
                 closed: false,
                 job_ended: false,
                 drops_read: false,
-                dropped_to: 0,
+                gone_to: 0,
                 begins_after: 0,
                 reader: None,
             }),
@@ -301,11 +303,20 @@ impl<T: Record> Source for ChannelSource<T> {
     fn job_starts(&self) {
         let mut state = self.shared.state.lock();
         if std::mem::replace(&mut state.job_ended, false) {
-            state.begins_after = state.dropped_to;
+            state.begins_after = state.gone_to;
+            state.resume_after = None;
         }
     }
 
     fn job_ended(&self) {
+        self.shared.state.lock().job_ended = true;
+        self.shared.changed.notify_all();
+    }
+}
+
+impl<T> Drop for ChannelSource<T> {
+    /// It got into no job, or its job's graph is gone: nothing will be read.
+    fn drop(&mut self) {
         self.shared.state.lock().job_ended = true;
         self.shared.changed.notify_all();
     }
@@ -319,12 +330,26 @@ struct ChannelReader<T> {
     at_checkpoint: BTreeMap<CheckpointId, u64>,
 }
 
+impl<T> Drop for ChannelReader<T> {
+    /// A task that hung may let go of its reader long after the next one came.
+    fn drop(&mut self) {
+        let mut state = self.shared.state.lock();
+        if state
+            .reader
+            .as_ref()
+            .is_some_and(|now| Arc::ptr_eq(now, &self.signal))
+        {
+            state.reader = None;
+        }
+    }
+}
+
 impl<T: Record> SplitReader<T, ChannelSplit> for ChannelReader<T> {
     fn add_split(&mut self, split: ChannelSplit) -> Result<(), BoxError> {
         let mut state = self.shared.state.lock();
-        if split.read_to < state.dropped_to {
+        if split.read_to < state.gone_to {
             let from = split.read_to + 1;
-            let to = state.dropped_to;
+            let to = state.gone_to;
             return Err(Permanent::boxed(DroppedRecords { from, to }));
         }
         state.read_to = split.read_to;

@@ -70,17 +70,18 @@ impl StoreWorker {
         decider.unsure.push(nonce);
         let claim = self.store.claim(nonce).await?;
         let mut leadership = claim.leadership;
-        let (newest, object) = match claim.newest {
-            Newest::None => (None, None),
+        let (newest, committed, object) = match claim.newest {
+            Newest::None => (None, None, None),
             Newest::Complete(object) => {
-                let kind = object.complete().map(|m| m.kind);
-                (kind.map(|k| (object.header.id, k)), Some(object))
+                let (id, kind) = (object.header.id, object.complete().map(|m| m.kind));
+                (kind.map(|kind| (id, kind)), Some(id), Some(object))
             }
             Newest::Unreadable { id, error } => match choice {
                 RestoreChoice::Latest => return Err(error.into()),
                 RestoreChoice::Fresh | RestoreChoice::Path(_) => {
                     tracing::warn!(%id, %error, "the newest checkpoint can't be read; nothing is deleted");
-                    (None, None)
+                    // It may be complete, and then its output is out.
+                    (None, Some(id), None)
                 }
             },
         };
@@ -108,6 +109,7 @@ impl StoreWorker {
             epoch: leadership.epoch(),
             next_id: leadership.next_id(),
             newest,
+            committed,
             retained,
             snapshot,
             foreign,

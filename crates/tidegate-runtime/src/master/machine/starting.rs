@@ -175,8 +175,9 @@ impl JobMaster {
         let from = claimed.snapshot.as_ref().map(|s| s.id());
         let foreign = claimed.foreign.is_some();
         // Output is committed that follows what this run starts from.
-        let committed = claimed.newest.map(|(id, _)| id);
-        let committed = committed.filter(|id| first && (foreign || from.is_none_or(|from| from < *id)));
+        let committed = claimed
+            .committed
+            .filter(|id| first && (foreign || from.is_none_or(|from| from < *id)));
         let anew = committed.is_some() || (first && from.is_none() && self.parts.new_lineage);
         self.attempt = Attempt {
             number: AttemptNumber(self.attempt.number.0 + 1),

@@ -147,7 +147,7 @@ fn a_restart_that_needs_what_was_dropped_is_one_error_that_says_what_and_why() {
     assert!(is_permanent(&*error));
     let text = error.to_string();
     assert!(
-        text.contains("records 1 to 2 were dropped") && text.contains("execution.checkpointing.interval"),
+        text.contains("its records 1 to 2 ") && text.contains("execution.checkpointing.interval"),
         "{text}"
     );
     // A snapshot behind them needs none of them.
@@ -209,4 +209,48 @@ fn the_stream_ends_when_the_last_sender_goes() {
     other.send(2, 2).expect("it is open still");
     drop(other);
     assert_eq!(poll(&mut reader), (vec![2], Poll::SplitsDone));
+}
+
+/// The reader is gone and the next one isn't there yet: what that will need isn't dropped, however much is sent.
+#[test]
+fn between_two_readers_nothing_is_dropped() {
+    let (sender, source) = ChannelSource::with_capacity(3);
+    let mut first = fresh(&source, false);
+    (1..=3).for_each(|id| sender.send(id, id).expect("there is room"));
+    assert_eq!(poll(&mut first).0, [1, 2, 3]);
+    drop(first);
+    let waits = sends(&sender, 4);
+    as_it_wakes(&source.shared, |state| {
+        assert!(!state.has_room(), "the next reader may need 1")
+    });
+    let mut second = fresh(&source, false);
+    assert_eq!(poll(&mut second).0, [1, 2, 3]);
+    assert_eq!(come(&waits), Ok(()));
+    assert_eq!(poll(&mut second).0, [4]);
+}
+
+/// A newer complete checkpoint made room: going back behind it is an error and not a gap.
+#[test]
+fn an_older_snapshot_than_a_complete_one_is_an_error() {
+    let (sender, source) = ChannelSource::with_capacity(3);
+    let mut first = fresh(&source, true);
+    (1..=3).for_each(|id| sender.send(id, id).expect("there is room"));
+    poll(&mut first);
+    first.snapshot(CheckpointId(1)).expect("cuts");
+    first.completed(CheckpointId(1)).expect("makes room");
+    let older = reader(&source, true).add_split(ChannelSplit { read_to: 1 });
+    let text = older.expect_err("2 and 3 are gone").to_string();
+    assert!(text.contains("its records 2 to 3 "), "{text}");
+    let same = reader(&source, true).add_split(ChannelSplit { read_to: 3 });
+    same.expect("needs nothing of it");
+}
+
+#[test]
+fn a_source_that_gets_into_no_job_closes_its_channel() {
+    let (sender, source) = ChannelSource::with_capacity(1);
+    sender.send(1, 1u64).expect("there is room");
+    let waits = sends(&sender, 2);
+    as_it_wakes(&source.shared, |state| assert!(!state.has_room()));
+    drop(source);
+    assert_eq!(come(&waits), Err(SendError::Closed));
 }

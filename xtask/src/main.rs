@@ -29,6 +29,7 @@ cargo xtask COMMAND
   licences         licences of all dependencies, and crates that are there in two versions
   docs             writes docs/configuration.md from the option declarations
   ci               everything that scripts/test does
+  bench [OPTION]   Tidegate beside its peers; --help for more (cargo run -p tidegate-bench-driver --release)
   sim SEED...      runs the simulator with these arguments (cargo run -p tidegate-sim --release)
 ";
 
@@ -55,6 +56,7 @@ fn command(arguments: &[&str]) -> Result<String, Error> {
         ["licences"] => licences::check(),
         ["docs"] => run::docs(),
         ["ci"] => run::ci(),
+        ["bench", rest @ ..] => run::bench(rest),
         ["sim", rest @ ..] => run::sim(rest),
         [] | ["help" | "--help" | "-h"] => Ok(HELP.to_owned()),
         unknown => Err(Error::Usage(unknown.join(" "))),

@@ -82,3 +82,11 @@ pub fn sim(arguments: &[&str]) -> Result<String, Error> {
         .args(arguments))?;
     Ok(String::new())
 }
+
+/// The benchmark with the options given.
+pub fn bench(arguments: &[&str]) -> Result<String, Error> {
+    run(cargo()
+        .args(["run", "--quiet", "--release", "-p", "tidegate-bench-driver", "--"])
+        .args(arguments))?;
+    Ok(String::new())
+}

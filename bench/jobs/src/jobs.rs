@@ -13,7 +13,7 @@ use tidegate_bench_common::{Arguments, Lane, Workload};
 use crate::sink::CountSink;
 
 /// Builds the job that does `arguments.workload`.
-pub fn build(env: &mut Environment, arguments: &Arguments, lanes: &Lanes) {
+pub fn build(env: &Environment, arguments: &Arguments, lanes: &Lanes) {
     let (records, keys) = (arguments.records, arguments.keys);
     match arguments.workload {
         Workload::Chain => {
@@ -65,26 +65,26 @@ pub fn build(env: &mut Environment, arguments: &Arguments, lanes: &Lanes) {
                 .key_by(|record| generate::stamped(record));
             count(&keyed, lanes);
         }
-        Workload::Buckets => {
-            let _ = env
-                .source(
-                    "records",
-                    GeneratorSource::new(generate::bucket_record).count(records),
-                )
-                .assign_timestamps("times", WatermarkStrategy::monotonous(), |r: &(u64, u64, i64)| {
-                    r.2
-                })
-                .process("offered", {
-                    let lanes = lanes.clone();
-                    move || Offered(lanes.lane())
-                })
-                .key_by(|r: &(u64, u64, i64)| (r.0, r.2.div_euclid(BUCKET_MS)))
-                .process("sum", Sum::default)
-                .uid("sum")
-                .sink("sink", CountSink::new(lanes, |lane, sum| lane.result(mix(sum))))
-                .uid("sink");
-        }
+        Workload::Buckets => buckets(env, records, lanes),
     }
+}
+
+fn buckets(env: &Environment, records: u64, lanes: &Lanes) {
+    let offered = lanes.clone();
+    let _ = env
+        .source(
+            "records",
+            GeneratorSource::new(generate::bucket_record).count(records),
+        )
+        .assign_timestamps("times", WatermarkStrategy::monotonous(), |r: &(u64, u64, i64)| {
+            r.2
+        })
+        .process("offered", move || Offered(offered.lane()))
+        .key_by(|r: &(u64, u64, i64)| (r.0, r.2.div_euclid(BUCKET_MS)))
+        .process("sum", Sum::default)
+        .uid("sum")
+        .sink("sink", CountSink::new(lanes, |lane, sum| lane.result(mix(sum))))
+        .uid("sink");
 }
 
 /// Counts per key and puts each count out.

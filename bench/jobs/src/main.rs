@@ -40,8 +40,8 @@ fn run() -> Result<(), BoxError> {
     }
     let arguments = Arguments::parse(words)?;
     let measure = Measure::begin(&arguments);
-    let mut env = Environment::with_configuration("bench", configuration(&arguments)?);
-    jobs::build(&mut env, &arguments, &measure.lanes());
+    let env = Environment::with_configuration("bench", configuration(&arguments)?);
+    jobs::build(&env, &arguments, &measure.lanes());
     let job = env.build()?.start(StartOptions::default())?;
     job.wait_blocking()?;
     let completed = completed(&job);

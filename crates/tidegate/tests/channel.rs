@@ -131,7 +131,7 @@ fn a_job_without_checkpoints_restarts_while_its_channel_has_everything_and_else_
     let sent = send_all(sender, 1..=10_000);
     let error = ended(&failing).expect_err("the first records are gone");
     assert!(
-        error.contains("can't be read again from id 1: its records 1 to")
+        error.contains("can't be read again from id 1: it doesn't keep its records 1 to")
             && error.contains("execution.checkpointing.interval"),
         "{error}"
     );

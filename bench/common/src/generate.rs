@@ -16,12 +16,21 @@ pub fn key(number: u64, keys: u64) -> u64 {
     mix(number) % keys
 }
 
-/// The key of a record as text.
-pub fn text_key(number: u64, keys: u64) -> String {
-    use std::fmt::Write;
-    let mut text = String::with_capacity(16);
-    // Writing into a string can't fail.
-    let _ = write!(text, "user-{:08}", key(number, keys));
+/// Words and text keys: strings that don't allocate while they are short, as whoever counts words in Rust would use.
+pub type Text = compact_str::CompactString;
+
+/// The key of a record as text: `user-` and at least eight digits.
+pub fn text_key(number: u64, keys: u64) -> Text {
+    let mut key = key(number, keys);
+    let mut digits = [b'0'; 20];
+    let mut from = digits.len();
+    while key > 0 || from > digits.len() - 8 {
+        from -= 1;
+        digits[from] = b'0' + (key % 10) as u8;
+        key /= 10;
+    }
+    let mut text = Text::const_new("user-");
+    text.extend(digits[from..].iter().map(|d| char::from(*d)));
     text
 }
 

@@ -21,6 +21,11 @@ pub use arguments::{ArgumentError, Arguments, Checkpoints};
 pub use expected::{Expected, expected};
 pub use measure::{Lane, Measure, Report};
 
+/// All contestants in Rust allocate with it: what one thread allocates another frees, which the system's allocator is
+/// slow at.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 /// One kind of work. Its name on the command line is in kebab case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]

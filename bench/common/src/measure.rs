@@ -1,6 +1,5 @@
 //! Counting without disturbing, and the report.
 
-use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
@@ -98,7 +97,8 @@ pub struct Lane {
     counted: u64,
     result: Expected,
     published: Arc<Published>,
-    gaps: Option<(Histogram<u64>, Cell<Option<Instant>>)>,
+    results_count: bool,
+    gaps: Option<(Histogram<u64>, Option<Instant>)>,
 }
 
 impl Lane {
@@ -122,19 +122,37 @@ impl Lane {
     #[inline(always)]
     pub fn count_result(&mut self, value: u64) {
         self.result(value);
-        self.count();
-        if let Some((histogram, last)) = &mut self.gaps {
-            let now = Instant::now();
-            if let Some(last) = last.replace(Some(now)) {
-                let gap = now.duration_since(last).as_nanos();
-                histogram.saturating_record(u64::try_from(gap).unwrap_or(u64::MAX));
-            }
+        self.results_count = true;
+        if self.result.outputs.is_multiple_of(PUBLISH_EVERY) {
+            self.publish();
+        }
+        if self.gaps.is_some() {
+            self.gap();
+        }
+    }
+
+    #[inline(never)]
+    fn gap(&mut self) {
+        let Some((histogram, last)) = &mut self.gaps else {
+            return;
+        };
+        let now = Instant::now();
+        if let Some(last) = last.replace(now) {
+            let gap = now.duration_since(last).as_nanos();
+            histogram.saturating_record(u64::try_from(gap).unwrap_or(u64::MAX));
         }
     }
 
     #[cold]
     fn publish(&self) {
-        self.published.counted.store(self.counted, Ordering::Relaxed);
+        let results = if self.results_count {
+            self.result.outputs
+        } else {
+            0
+        };
+        self.published
+            .counted
+            .store(self.counted + results, Ordering::Relaxed);
         self.published
             .outputs
             .store(self.result.outputs, Ordering::Relaxed);
@@ -162,7 +180,7 @@ impl Lanes {
         }
         let gaps = self.0.with_gaps.then(|| {
             let histogram = Histogram::new_with_bounds(1, 100_000_000_000, 2);
-            (histogram.expect("the bounds are right"), Cell::new(None))
+            (histogram.expect("the bounds are right"), None)
         });
         Lane {
             counted: 0,
@@ -170,6 +188,7 @@ impl Lanes {
                 outputs: 0,
                 digest: 0,
             },
+            results_count: false,
             published,
             gaps,
         }

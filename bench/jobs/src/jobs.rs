@@ -6,7 +6,7 @@ use std::marker::PhantomData;
 use tidegate::prelude::*;
 use tidegate::types::codec::Key;
 use tidegate_bench_common::expected::{first, kept, third};
-use tidegate_bench_common::generate::{self, BUCKET_MS, WORDS_PER_LINE, mix};
+use tidegate_bench_common::generate::{self, BUCKET_MS, Text, WORDS_PER_LINE, mix};
 use tidegate_bench_common::measure::Lanes;
 use tidegate_bench_common::{Arguments, Lane, Workload};
 
@@ -40,7 +40,7 @@ pub fn build(env: &Environment, arguments: &Arguments, lanes: &Lanes) {
                     "texts",
                     GeneratorSource::new(move |n| generate::text_key(n, keys)).count(records),
                 )
-                .key_by(String::clone);
+                .key_by(Text::clone);
             count(&keyed, lanes);
         }
         Workload::Words => {
@@ -49,9 +49,9 @@ pub fn build(env: &Environment, arguments: &Arguments, lanes: &Lanes) {
             let keyed = env
                 .source("lines", lines)
                 .flat_map("words", |line: String| {
-                    line.split(' ').map(str::to_owned).collect::<Vec<_>>()
+                    line.split(' ').map(Text::from).collect::<Vec<_>>()
                 })
-                .key_by(String::clone);
+                .key_by(Text::clone);
             count(&keyed, lanes);
         }
         Workload::Kilobyte => {
@@ -80,10 +80,14 @@ fn buckets(env: &Environment, records: u64, lanes: &Lanes) {
             r.2
         })
         .process("offered", move || Offered(offered.lane()))
+        .uid("offered")
         .key_by(|r: &(u64, u64, i64)| (r.0, r.2.div_euclid(BUCKET_MS)))
         .process("sum", Sum::default)
         .uid("sum")
-        .sink("sink", CountSink::new(lanes, |lane, sum| lane.result(mix(sum))))
+        .sink(
+            "sink",
+            CountSink::new(lanes, |lane: &mut Lane, sum: u64| lane.result(mix(sum))),
+        )
         .uid("sink");
 }
 

@@ -5,15 +5,15 @@ use tidegate::runtime::operators::{Committer, Prepared, Sink, SinkContext, SinkW
 use tidegate_bench_common::Lane;
 use tidegate_bench_common::measure::Lanes;
 
-/// Counts results of type `T`.
-pub struct CountSink<T> {
+/// Counts results.
+pub struct CountSink<F> {
     lanes: Lanes,
-    add: fn(&mut Lane, T),
+    add: F,
 }
 
-impl<T> CountSink<T> {
+impl<F> CountSink<F> {
     /// Each record is handed to `add`.
-    pub fn new(lanes: &Lanes, add: fn(&mut Lane, T)) -> Self {
+    pub fn new(lanes: &Lanes, add: F) -> Self {
         Self {
             lanes: lanes.clone(),
             add,
@@ -21,12 +21,12 @@ impl<T> CountSink<T> {
     }
 }
 
-struct Writer<T> {
+struct Writer<F> {
     lane: Lane,
-    add: fn(&mut Lane, T),
+    add: F,
 }
 
-impl<T: Send + 'static> Sink<T> for CountSink<T> {
+impl<T: Send + 'static, F: Fn(&mut Lane, T) + Copy + Send + Sync + 'static> Sink<T> for CountSink<F> {
     type Committable = ();
 
     fn writer(&self, _: SinkContext) -> Result<Box<dyn SinkWriter<T, ()>>, BoxError> {
@@ -41,7 +41,7 @@ impl<T: Send + 'static> Sink<T> for CountSink<T> {
     }
 }
 
-impl<T: Send> SinkWriter<T, ()> for Writer<T> {
+impl<T: Send, F: Fn(&mut Lane, T) + Send> SinkWriter<T, ()> for Writer<F> {
     #[inline]
     fn write(&mut self, record: T, _: Option<EventTime>) -> Result<(), BoxError> {
         (self.add)(&mut self.lane, record);

@@ -194,7 +194,11 @@ impl<K: Key> KeyedTable<K> for Timers<K> {
     }
 
     fn prefetch(&self, hashes: &[u64]) {
-        self.state.core_ref().prefetch(hashes);
+        // Most functions have no timers, and then there is nothing to fetch.
+        let core = self.state.core_ref();
+        if core.table.len() > 0 {
+            core.prefetch(hashes);
+        }
     }
 
     fn cut(&mut self, cut: Cut) {

@@ -238,6 +238,8 @@ impl<T: Record, F: Fn(u64) -> T + Send + Sync + 'static> SplitReader<T, Lane> fo
 
 #[cfg(test)]
 mod tests {
+    use tidegate::runtime::clock::SystemClock;
+
     use super::*;
 
     fn reader(tally: &Arc<Tally>, lanes: u32) -> Reader<impl Fn(u64) -> u64 + use<>> {
@@ -259,6 +261,7 @@ mod tests {
         let mut cx = PollContext {
             wall_ms: 0,
             now: Nanos(now),
+            clock: &SystemClock::new(),
             urgent: &urgent,
         };
         let poll = reader.poll(&mut out, &mut cx).expect("it never fails");

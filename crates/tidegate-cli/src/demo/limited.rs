@@ -89,6 +89,7 @@ impl<T, S> SplitReader<T, S> for Paced<T, S> {
             &mut PollContext {
                 wall_ms: cx.wall_ms,
                 now,
+                clock: cx.clock,
                 urgent: &urgent,
             },
         )?;
@@ -113,6 +114,8 @@ impl<T, S> SplitReader<T, S> for Paced<T, S> {
 
 #[cfg(test)]
 mod tests {
+    use tidegate::runtime::clock::SystemClock;
+
     use super::*;
 
     /// Emits runs of 64 and looks at what is urgent in between.
@@ -152,6 +155,7 @@ mod tests {
             let mut cx = PollContext {
                 wall_ms: 0,
                 now: Nanos(now * ms),
+                clock: &SystemClock::new(),
                 urgent: &not_urgent,
             };
             let poll = reader.poll(&mut out, &mut cx).expect("it never fails");

@@ -64,6 +64,65 @@ impl<T> Cursor<T> {
         Some((value, time))
     }
 
+    /// Hands records to `f` until it has had `most`, or says that it wants no more, or fails. How many it had.
+    #[inline]
+    pub(crate) fn take_while<E>(
+        &mut self,
+        most: usize,
+        mut f: impl FnMut(T, Option<EventTime>) -> Result<bool, E>,
+    ) -> (usize, Result<(), E>) {
+        let mut values = std::mem::take(&mut self.values);
+        let before = values.len();
+        let mut result = Ok(());
+        for _ in 0..most {
+            let Some(value) = values.next() else { break };
+            let time = match &mut self.times {
+                None => None,
+                Some(times) => times.next(),
+            };
+            match f(value, time) {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(e) => {
+                    result = Err(e);
+                    break;
+                }
+            }
+        }
+        let left = values.len();
+        self.values = values;
+        behind(&mut self.hashes, left);
+        (before - left, result)
+    }
+
+    /// Whether its records have event times.
+    #[inline]
+    pub fn has_times(&self) -> bool {
+        self.times.is_some()
+    }
+
+    /// The next `records` records; what isn't taken of the iterator stays in the cursor.
+    #[inline]
+    pub fn take(&mut self, records: usize) -> impl Iterator<Item = (T, Option<EventTime>)> + '_ {
+        (0..records).map_while(|_| self.next())
+    }
+
+    /// Hands the next `records` records to `f` without their times. They are gone from the cursor.
+    #[inline]
+    pub fn untimed<R>(
+        &mut self,
+        records: usize,
+        f: impl FnOnce(std::iter::Take<&mut IntoIter<T>>) -> R,
+    ) -> R {
+        // In a local the iterator's ends stay in registers, and the compiler knows that no output overlaps them.
+        let mut values = std::mem::take(&mut self.values);
+        let done = f(values.by_ref().take(records));
+        self.values = values;
+        behind(&mut self.times, self.values.len());
+        behind(&mut self.hashes, self.values.len());
+        done
+    }
+
     /// The records not yet taken.
     pub fn values(&self) -> &[T] {
         self.values.as_slice()
@@ -82,5 +141,15 @@ impl<T> Cursor<T> {
             times: self.times.map(Iterator::collect),
             hashes: self.hashes.map(Iterator::collect),
         }
+    }
+}
+
+/// Brings a column to where the values are.
+#[inline]
+fn behind<C>(column: &mut Option<IntoIter<C>>, left: usize) {
+    if let Some(column) = column
+        && let Some(last) = (column.len() - left).checked_sub(1)
+    {
+        column.nth(last);
     }
 }

@@ -13,44 +13,70 @@ pub const PASS_RECORDS: usize = 1024;
 /// Stateless loops look at the urgent flag this often, unless their records turn out slow.
 const LONGEST_RUN: usize = 64;
 
-/// A run that took longer makes the operator look up after every record.
-const SLOW_RUN: Duration = Duration::from_millis(1);
+/// Records that take longer on average are slow: a run of them would be noticed.
+const SLOW_RECORD: Duration = Duration::from_micros(16);
 
-/// How many records a stateless operator does between two looks at the urgent flag. Kept by the operator, so that slow
-/// records are remembered from pass to pass.
+/// How many records a loop over user code does between two looks at the urgent flag, and between two looks at the
+/// clock, which tell it how many. Kept by whoever has the loop, so that slow records are remembered from call to call.
 #[derive(Debug, Clone, Copy)]
 pub struct Strider {
     stride: usize,
+    begun: Nanos,
+    done: usize,
+    look_after: usize,
 }
 
 impl Default for Strider {
     fn default() -> Self {
-        Self { stride: LONGEST_RUN }
+        Self {
+            stride: LONGEST_RUN,
+            begun: Nanos(0),
+            done: 0,
+            look_after: 1,
+        }
     }
 }
 
 impl Strider {
-    /// How many of `available` records may be done at once.
+    /// A call begins.
     #[inline]
-    pub fn run(&self, available: usize, pass: &Pass<'_>) -> usize {
-        let fuel = if pass.overdraft {
-            usize::MAX
-        } else {
-            pass.fuel.max(1)
-        };
-        available.min(self.stride).min(fuel)
+    pub fn begin(&mut self, clock: &dyn Clock) {
+        (self.begun, self.done) = (clock.now(), 0);
     }
 
-    /// A run of `records` that began at `begun` is done.
+    /// How many of `available` records may be done at once.
     #[inline]
-    pub fn done(&mut self, records: usize, begun: Nanos, pass: &mut Pass<'_>) {
-        pass.spend_run(records);
-        if pass.clock.now().since(begun) > SLOW_RUN {
-            self.stride = 1;
-        } else if self.stride < LONGEST_RUN {
+    pub fn run(&self, available: usize) -> usize {
+        available.min(self.stride)
+    }
+
+    /// So many are done. The clock is read after the first run, and ever more seldom while records are quick.
+    #[inline]
+    pub fn done(&mut self, records: usize, clock: &dyn Clock) {
+        self.done += records;
+        if self.done >= self.look_after {
+            self.look(clock);
+        }
+    }
+
+    /// The call ends.
+    #[inline]
+    pub fn end(&mut self, clock: &dyn Clock) {
+        if self.done > 0 {
+            self.look(clock);
+        }
+    }
+
+    fn look(&mut self, clock: &dyn Clock) {
+        let now = clock.now();
+        if now.since(self.begun) > SLOW_RECORD * u32::try_from(self.done).unwrap_or(u32::MAX) {
+            (self.stride, self.look_after) = (1, 1);
+        } else {
             // Back to long runs by and by: one fast record among slow ones proves little.
             self.stride = (self.stride * 2).min(LONGEST_RUN);
+            self.look_after = (self.look_after * 2).min(PASS_RECORDS);
         }
+        (self.begun, self.done) = (now, 0);
     }
 }
 
@@ -110,6 +136,21 @@ impl<'a> Pass<'a> {
     #[inline]
     pub fn wall_ms(&self) -> EventTime {
         self.wall_ms
+    }
+
+    /// Records that may still be done. At least one: whoever asks has found that the pass goes on.
+    #[inline]
+    pub fn allowance(&self) -> usize {
+        if self.overdraft {
+            usize::MAX
+        } else {
+            self.fuel.max(1)
+        }
+    }
+
+    /// Where urgent things are announced.
+    pub(crate) fn signal(&self) -> &'a TaskSignal {
+        self.signal
     }
 
     /// The clock, for code that must know the time more exactly than to a pass.

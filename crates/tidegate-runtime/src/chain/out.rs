@@ -58,6 +58,31 @@ impl<T> OutBatch<T> {
         self.values.push(value);
     }
 
+    /// Puts out records without event times.
+    #[inline]
+    pub fn extend_untimed(&mut self, values: impl Iterator<Item = T>) {
+        if self.times.is_none() {
+            self.values.extend(values);
+        } else {
+            values.for_each(|value| self.push(value, None));
+        }
+    }
+
+    /// Puts out those of some records without event times that `keep` says yes to.
+    #[inline]
+    pub fn extend_untimed_if(&mut self, values: impl Iterator<Item = T>, mut keep: impl FnMut(&T) -> bool) {
+        if self.times.is_none() {
+            // All at once and some out again is half the work of one by one.
+            let from = self.values.len();
+            self.values.extend(values);
+            self.values
+                .extract_if(from.., |value| !keep(value))
+                .for_each(drop);
+        } else {
+            values.filter(keep).for_each(|value| self.push(value, None));
+        }
+    }
+
     /// Puts a record out at the side output with this index; dropped if nobody consumes that.
     ///
     /// # Panics

@@ -30,6 +30,8 @@ pub struct OutputSettings {
 pub struct OutputChannel<T> {
     sender: GateSender<T>,
     open: Batch<T>,
+    /// At how many records the open batch goes, as of the batch at hand.
+    limit: usize,
 }
 
 impl<T> OutputChannel<T> {
@@ -38,11 +40,36 @@ impl<T> OutputChannel<T> {
         Self {
             sender,
             open: Batch::default(),
+            limit: 1,
         }
     }
 
     fn room(&self) -> u64 {
         self.sender.room(self.open.len() as u64)
+    }
+
+    /// Makes the open batch one of hashed records, with times or without.
+    fn begin_hashed(&mut self, timed: bool) {
+        self.limit = self.sender.batch_limit().min(PASS_RECORDS);
+        let len = self.open.len();
+        if self.open.hashes.as_ref().map_or(0, Vec::len) < len {
+            self.open.hashes.get_or_insert_default().resize(len, 0);
+        }
+        if timed {
+            self.open
+                .times
+                .get_or_insert_default()
+                .resize(len, EventTime::MIN);
+        }
+    }
+
+    #[inline]
+    fn append_hashed(&mut self, value: T, hash: u64, now: Nanos) {
+        self.open.hashes.get_or_insert_default().push(hash);
+        self.open.values.push(value);
+        if self.open.values.len() >= self.limit {
+            self.flush(now);
+        }
     }
 
     fn append(&mut self, value: T, time: Option<EventTime>, hash: Option<u64>) {
@@ -54,8 +81,12 @@ impl<T> OutputChannel<T> {
     fn flush(&mut self, now: Nanos) {
         if !self.open.is_empty() {
             let capacity = self.open.len();
-            let batch = std::mem::take(&mut self.open);
-            self.open.values.reserve(capacity);
+            let next = Batch {
+                values: Vec::with_capacity(capacity),
+                times: self.open.times.as_ref().map(|_| Vec::with_capacity(capacity)),
+                hashes: self.open.hashes.as_ref().map(|_| Vec::with_capacity(capacity)),
+            };
+            let batch = std::mem::replace(&mut self.open, next);
             self.sender.push_batch(Arc::new(batch), now);
         }
     }
@@ -203,12 +234,38 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
         self.hashes.clear();
         hasher(&batch.values, &mut self.hashes).map_err(|e| OpError::fatal(&self.uid, "key", e))?;
         let max = self.settings.max_parallelism;
-        let mut times = batch.times.map(Vec::into_iter);
-        for (value, &hash) in batch.values.into_iter().zip(&self.hashes) {
-            let target = self.groups[key_group(hash, max) as usize] as usize;
-            let channel = &mut self.channels[target];
-            channel.append(value, times.as_mut().and_then(Iterator::next), Some(hash));
-            channel.flush_if_full(self.now);
+        // A stream mostly has times or has none. Where both come, records without one get the lowest.
+        let timed = batch.times.is_some() || self.channels.iter().any(|c| c.open.times.is_some());
+        let times = match batch.times {
+            None if timed => Some(vec![EventTime::MIN; batch.values.len()]),
+            times => times,
+        };
+        // Shares move seldom, and who moves them is another processor: read once a batch, not once a record.
+        for channel in &mut self.channels {
+            channel.begin_hashed(timed);
+        }
+        let Self {
+            groups,
+            channels,
+            hashes,
+            now,
+            ..
+        } = self;
+        let records = batch.values.into_iter().zip(hashes.iter());
+        match times {
+            None => {
+                for (value, &hash) in records {
+                    let channel = &mut channels[groups[key_group(hash, max) as usize] as usize];
+                    channel.append_hashed(value, hash, *now);
+                }
+            }
+            Some(times) => {
+                for ((value, &hash), time) in records.zip(times) {
+                    let channel = &mut channels[groups[key_group(hash, max) as usize] as usize];
+                    channel.open.times.get_or_insert_default().push(time);
+                    channel.append_hashed(value, hash, *now);
+                }
+            }
         }
         Ok(())
     }

@@ -29,8 +29,8 @@ pub use process::{
     TimerKind,
 };
 pub use sink::{
-    AnyCommitter, AnySink, AnyWriter, Committer, OutputLost, Prepared, Sink, SinkContext, SinkWriter,
-    erase_sink,
+    AnyCommitter, AnySink, AnyWriter, Committer, OutputLost, Prepared, Sink, SinkContext, SinkRecords,
+    SinkWriter, erase_sink,
 };
 pub use sink_op::{SinkOp, read_committables};
 pub use stateless::{FilterOp, MapOp, OnError};

@@ -13,7 +13,9 @@ use tidegate_types::{
     AttemptNumber, CheckpointId, EventTime, JobId, LeaderEpoch, OperatorUid, Parallelism, SubtaskIndex,
 };
 
+use crate::chain::{Cursor, Pass};
 use crate::error::BoxError;
+use crate::signal::TaskSignal;
 
 /// Where a writer or committer works.
 #[derive(Debug, Clone)]
@@ -60,6 +62,55 @@ pub trait Sink<T>: Send + Sync + 'static {
     fn committer(&self, cx: SinkContext) -> Result<Option<Box<dyn Committer<Self::Committable>>>, BoxError>;
 }
 
+/// The records that a writer gets in one call. They end early when a barrier or anything else urgent has come.
+pub struct SinkRecords<'a, T> {
+    input: &'a mut Cursor<T>,
+    signal: &'a TaskSignal,
+    heeds_urgency: bool,
+    left: usize,
+}
+
+impl<'a, T> SinkRecords<'a, T> {
+    /// What is in `input`, as far as `pass` allows.
+    pub(crate) fn new(input: &'a mut Cursor<T>, pass: &Pass<'a>) -> Self {
+        let left = input.len().min(pass.allowance());
+        Self {
+            input,
+            signal: pass.signal(),
+            heeds_urgency: !pass.is_overdraft(),
+            left,
+        }
+    }
+
+    /// Records that may still be taken, if nothing urgent comes.
+    pub fn len(&self) -> usize {
+        self.left
+    }
+
+    /// Whether none may.
+    pub fn is_empty(&self) -> bool {
+        self.left == 0
+    }
+
+    /// Hands the records to `write` one by one, with their event times if the stream has any.
+    ///
+    /// # Errors
+    /// The first that `write` returns.
+    #[inline]
+    pub fn for_each(
+        &mut self,
+        mut write: impl FnMut(T, Option<EventTime>) -> Result<(), BoxError>,
+    ) -> Result<(), BoxError> {
+        let (signal, heeds_urgency) = (self.signal, self.heeds_urgency);
+        let (done, result) = self.input.take_while(self.left, |record, time| {
+            write(record, time)?;
+            Ok(!(signal.is_urgent() && heeds_urgency))
+        });
+        self.left -= done;
+        result
+    }
+}
+
 /// Writes the records of one subtask.
 pub trait SinkWriter<T, C>: Send {
     /// One record.
@@ -67,6 +118,15 @@ pub trait SinkWriter<T, C>: Send {
     /// # Errors
     /// Fail the attempt.
     fn write(&mut self, record: T, time: Option<EventTime>) -> Result<(), BoxError>;
+
+    /// The records that are there, until none is left or the run has to end. What the engine calls: this loop is
+    /// compiled for each writer, so that no call per record is virtual.
+    ///
+    /// # Errors
+    /// Fail the attempt.
+    fn write_all(&mut self, records: &mut SinkRecords<'_, T>) -> Result<(), BoxError> {
+        records.for_each(|record, time| self.write(record, time))
+    }
 
     /// The cut: everything written so far belongs to the checkpoint. `None` if nothing is to be prepared. Must be
     /// quick; what takes time belongs into what it returns.
@@ -134,11 +194,11 @@ pub trait AnySink<T>: Send + Sync {
 
 /// See [`SinkWriter`].
 pub trait AnyWriter<T>: Send {
-    /// See [`SinkWriter::write`].
+    /// See [`SinkWriter::write_all`].
     ///
     /// # Errors
     /// Fail the attempt.
-    fn write(&mut self, record: T, time: Option<EventTime>) -> Result<(), BoxError>;
+    fn write_all(&mut self, records: &mut SinkRecords<'_, T>) -> Result<(), BoxError>;
 
     /// See [`SinkWriter::prepare`].
     ///
@@ -205,8 +265,8 @@ impl<T: Send + 'static, S: Sink<T>> AnySink<T> for Erased<T, S> {
 }
 
 impl<T: Send + 'static, C: Record> AnyWriter<T> for ErasedWriter<T, C> {
-    fn write(&mut self, record: T, time: Option<EventTime>) -> Result<(), BoxError> {
-        self.0.write(record, time)
+    fn write_all(&mut self, records: &mut SinkRecords<'_, T>) -> Result<(), BoxError> {
+        self.0.write_all(records)
     }
 
     fn prepare(&mut self, id: CheckpointId) -> Result<Option<AnyPrepared>, BoxError> {

@@ -15,7 +15,7 @@ use tidegate_types::{CheckpointId, EventTime};
 use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Outcome, Pass, SnapshotPart};
 use crate::error::{BoxError, OpError, chain_of};
 
-use super::sink::{AnySink, AnyWriter, SinkContext};
+use super::sink::{AnySink, AnyWriter, SinkContext, SinkRecords};
 
 /// What one cut prepared: run once, by whichever checkpoint's write comes first.
 enum Slot {
@@ -105,15 +105,14 @@ impl<T: Record> Operator<T, ()> for SinkOp<T> {
         let Some(writer) = &mut self.writer else {
             return Ok(Flow::Done);
         };
-        while !pass.must_yield() {
-            let Some((record, time)) = input.next() else {
-                return Ok(Flow::Done);
-            };
-            writer
-                .write(record, time)
-                .map_err(|e| OpError::user(&self.cx.uid, e))?;
-            pass.spend();
+        if pass.must_yield() {
+            return Ok(Flow::Yielded);
         }
+        let before = input.len();
+        writer
+            .write_all(&mut SinkRecords::new(input, pass))
+            .map_err(|e| OpError::user(&self.cx.uid, e))?;
+        pass.spend_run(before - input.len());
         Ok(if input.is_empty() {
             Flow::Done
         } else {

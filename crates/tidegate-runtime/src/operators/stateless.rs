@@ -21,29 +21,45 @@ pub enum OnError {
     },
 }
 
-/// Runs a loop over as many records as there are, there is room for, and the pass allows at once.
+/// Calls `$run` with ever so many records as there are, there is room for, and the pass allows at once.
 macro_rules! strides {
-    ($strider:expr, $input:ident, $out:ident, $pass:ident, |$value:ident, $time:ident| $body:expr) => {
-        loop {
+    ($strider:expr, $input:ident, $out:ident, $pass:ident, |$records:ident| $run:expr) => {{
+        $strider.begin($pass.clock());
+        let flow = loop {
             if $input.is_empty() {
-                return Ok(Flow::Done);
+                break Flow::Done;
             }
             if $pass.must_yield() {
-                return Ok(Flow::Yielded);
+                break Flow::Yielded;
             }
             if $out.is_full() {
-                return Ok(Flow::Full);
+                break Flow::Full;
             }
-            let run = $strider.run($input.len().min($out.room()), $pass);
-            let begun = $pass.clock().now();
-            for _ in 0..run {
-                if let Some(($value, $time)) = $input.next() {
-                    $body
-                }
-            }
-            $strider.done(run, begun, $pass);
-        }
-    };
+            let available = $input.len().min($out.room()).min($pass.allowance());
+            let $records = $strider.run(available);
+            $run;
+            $pass.spend_run($records);
+            $strider.done($records, $pass.clock());
+        };
+        $strider.end($pass.clock());
+        Ok(flow)
+    }};
+}
+pub(super) use strides;
+
+/// Whether a result of this error type always is `Ok`: then a loop needs no way out, and the compiler may do several
+/// records at once.
+const fn cannot_fail<E>() -> bool {
+    size_of::<Result<(), E>>() == 0
+}
+
+/// The value of a result that [`cannot_fail`].
+#[inline(always)]
+fn certain<T, E>(result: Result<T, E>) -> T {
+    match result {
+        Ok(value) => value,
+        Err(_) => unreachable!("the error type has no values"),
+    }
 }
 
 /// One record to one record, or an error.
@@ -79,21 +95,37 @@ where
         out: &mut OutBatch<O>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        let f = self.f.clone();
-        match self.on_error {
-            OnError::Fail => strides!(self.strider, input, out, pass, |value, time| {
-                out.push(f(value).map_err(|e| OpError::user(&self.uid, e))?, time);
-            }),
-            OnError::Skip { side } => strides!(self.strider, input, out, pass, |value, time| {
-                match f(value.clone()) {
-                    Ok(made) => out.push(made, time),
-                    Err(e) => {
-                        pass.note_skipped(1);
-                        out.push_side(side, (value, e.into().to_string()), time);
+        let Self {
+            f,
+            strider,
+            uid,
+            on_error,
+        } = self;
+        strides!(strider, input, out, pass, |records| {
+            match *on_error {
+                _ if cannot_fail::<E>() && !input.has_times() => {
+                    input.untimed(records, |values| {
+                        out.extend_untimed(values.map(|value| certain(f(value))))
+                    });
+                }
+                OnError::Fail => {
+                    for (value, time) in input.take(records) {
+                        out.push(f(value).map_err(|e| OpError::user(uid, e))?, time);
                     }
                 }
-            }),
-        }
+                OnError::Skip { side } => {
+                    for (value, time) in input.take(records) {
+                        match f(value.clone()) {
+                            Ok(made) => out.push(made, time),
+                            Err(e) => {
+                                pass.note_skipped(1);
+                                out.push_side(side, (value, e.into().to_string()), time);
+                            }
+                        }
+                    }
+                }
+            }
+        })
     }
 }
 
@@ -129,18 +161,31 @@ where
         out: &mut OutBatch<T>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        let f = self.f.clone();
-        strides!(self.strider, input, out, pass, |value, time| {
-            match f(&value) {
-                Ok(true) => out.push(value, time),
-                Ok(false) => {}
-                Err(e) => match self.on_error {
-                    OnError::Fail => return Err(OpError::user(&self.uid, e)),
-                    OnError::Skip { side } => {
-                        pass.note_skipped(1);
-                        out.push_side(side, (value, e.into().to_string()), time);
+        let Self {
+            f,
+            strider,
+            uid,
+            on_error,
+        } = self;
+        strides!(strider, input, out, pass, |records| {
+            if cannot_fail::<E>() && !input.has_times() {
+                input.untimed(records, |values| {
+                    out.extend_untimed_if(values, |value| certain(f(value)));
+                });
+            } else {
+                for (value, time) in input.take(records) {
+                    match f(&value) {
+                        Ok(true) => out.push(value, time),
+                        Ok(false) => {}
+                        Err(e) => match *on_error {
+                            OnError::Fail => return Err(OpError::user(uid, e)),
+                            OnError::Skip { side } => {
+                                pass.note_skipped(1);
+                                out.push_side(side, (value, e.into().to_string()), time);
+                            }
+                        },
                     }
-                },
+                }
             }
         })
     }

@@ -8,7 +8,10 @@ use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
 use tidegate_types::{Activity, EventTime, OperatorUid};
 
 use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Pass, SnapshotPart, Strider};
+
 use crate::error::OpError;
+
+use super::stateless::strides;
 
 /// When a stream without records stops holding others back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -176,30 +179,17 @@ where
             out.emit_status(Activity::Active);
         }
         self.last_record = pass.wall_ms();
-        loop {
-            if input.is_empty() {
-                if pass.wall_ms() >= self.next_send {
-                    self.send(pass.wall_ms(), out);
-                }
-                return Ok(Flow::Done);
+        let flow = strides!(self.strider, input, out, pass, |records| {
+            for (value, _) in input.take(records) {
+                let time = (self.extract)(&value);
+                self.highest = self.highest.max(time);
+                out.push(value, Some(time));
             }
-            if pass.must_yield() {
-                return Ok(Flow::Yielded);
-            }
-            if out.is_full() {
-                return Ok(Flow::Full);
-            }
-            let run = self.strider.run(input.len().min(out.room()), pass);
-            let begun = pass.clock().now();
-            for _ in 0..run {
-                if let Some((value, _)) = input.next() {
-                    let time = (self.extract)(&value);
-                    self.highest = self.highest.max(time);
-                    out.push(value, Some(time));
-                }
-            }
-            self.strider.done(run, begun, pass);
+        });
+        if input.is_empty() && pass.wall_ms() >= self.next_send {
+            self.send(pass.wall_ms(), out);
         }
+        flow
     }
 
     fn forwards_watermarks(&self) -> bool {

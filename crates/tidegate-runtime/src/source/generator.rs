@@ -7,7 +7,7 @@ use std::time::Duration;
 use tidegate_types::codec::Record;
 use tidegate_types::{CheckpointId, Nanos};
 
-use crate::chain::OutBatch;
+use crate::chain::{OutBatch, Strider};
 use crate::error::BoxError;
 
 use super::collection::{RangeEnumeration, RangeEnumerator, RangeSplit};
@@ -19,11 +19,8 @@ const SPLIT_RECORDS: u64 = 1 << 20;
 /// How far a rate-limited reader may fall behind before it gives up catching up.
 const MAX_BURST: Duration = Duration::from_millis(100);
 
-/// Records look up at the clock and the urgent flag this often.
-const STRIDE: usize = 64;
-
-/// Makes the records from one number up to another, appended.
-type MakeRun<T> = Arc<dyn Fn(u64, &mut Vec<T>, u64) + Send + Sync>;
+/// Puts out the records from one number up to another.
+type MakeRun<T> = Arc<dyn Fn(u64, &mut OutBatch<T>, u64) + Send + Sync>;
 
 /// Emits `make(0)`, `make(1)`, … spread over its readers, with an end or without, at full speed or a rate.
 pub struct GeneratorSource<T> {
@@ -36,7 +33,7 @@ impl<T: Record> GeneratorSource<T> {
     /// Records made by `make` from their number; without an end.
     pub fn new(make: impl Fn(u64) -> T + Send + Sync + 'static) -> Self {
         // A run at a time, so that the closure is inlined into a loop.
-        let make = move |from: u64, into: &mut Vec<T>, to: u64| into.extend((from..to).map(&make));
+        let make = move |from: u64, out: &mut OutBatch<T>, to: u64| out.extend_untimed((from..to).map(&make));
         Self {
             make: Arc::new(make),
             count: None,
@@ -85,7 +82,7 @@ impl<T: Record> Source for GeneratorSource<T> {
         Ok(Box::new(GeneratorReader {
             make: self.make.clone(),
             splits: VecDeque::new(),
-            run: Vec::with_capacity(STRIDE),
+            strider: Strider::default(),
             pace,
         }))
     }
@@ -126,8 +123,34 @@ impl Pace {
 struct GeneratorReader<T> {
     make: MakeRun<T>,
     splits: VecDeque<RangeSplit>,
-    run: Vec<T>,
+    strider: Strider,
     pace: Option<Pace>,
+}
+
+impl<T: Record> GeneratorReader<T> {
+    fn emit(&mut self, out: &mut OutBatch<T>, cx: &PollContext<'_>) -> Poll {
+        while let Some(split) = self.splits.front_mut() {
+            let room = self.strider.run(out.room()) as u64;
+            if room == 0 || (cx.urgent)() {
+                return Poll::More;
+            }
+            let wanted = room.min(split.end - split.next);
+            let allowed = match &mut self.pace {
+                None => wanted,
+                Some(pace) => match pace.allowed(cx.now, wanted) {
+                    Ok(allowed) => allowed,
+                    Err(at) => return Poll::Wait(Some(at)),
+                },
+            };
+            (self.make)(split.next, out, split.next + allowed);
+            self.strider.done(allowed as usize, cx.clock);
+            split.next += allowed;
+            if split.next == split.end {
+                self.splits.pop_front();
+            }
+        }
+        Poll::SplitsDone
+    }
 }
 
 impl<T: Record> SplitReader<T, RangeSplit> for GeneratorReader<T> {
@@ -137,29 +160,10 @@ impl<T: Record> SplitReader<T, RangeSplit> for GeneratorReader<T> {
     }
 
     fn poll(&mut self, out: &mut OutBatch<T>, cx: &mut PollContext<'_>) -> Result<Poll, BoxError> {
-        while let Some(split) = self.splits.front_mut() {
-            let room = out.room().min(STRIDE) as u64;
-            if room == 0 || (cx.urgent)() {
-                return Ok(Poll::More);
-            }
-            let wanted = room.min(split.end - split.next);
-            let allowed = match &mut self.pace {
-                None => wanted,
-                Some(pace) => match pace.allowed(cx.now, wanted) {
-                    Ok(allowed) => allowed,
-                    Err(at) => return Ok(Poll::Wait(Some(at))),
-                },
-            };
-            (self.make)(split.next, &mut self.run, split.next + allowed);
-            for record in self.run.drain(..) {
-                out.push(record, None);
-            }
-            split.next += allowed;
-            if split.next == split.end {
-                self.splits.pop_front();
-            }
-        }
-        Ok(Poll::SplitsDone)
+        self.strider.begin(cx.clock);
+        let poll = self.emit(out, cx);
+        self.strider.end(cx.clock);
+        Ok(poll)
     }
 
     fn snapshot(&mut self, _: CheckpointId) -> Result<Vec<RangeSplit>, BoxError> {

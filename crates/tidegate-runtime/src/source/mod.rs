@@ -17,6 +17,7 @@ use tidegate_types::codec::Record;
 use tidegate_types::{CheckpointId, EventTime, Parallelism, SubtaskIndex};
 
 use crate::chain::OutBatch;
+use crate::clock::Clock;
 use crate::error::BoxError;
 use crate::signal::TaskSignal;
 
@@ -175,8 +176,10 @@ pub trait SplitReader<T, S>: Send {
 pub struct PollContext<'a> {
     /// Milliseconds of the wall clock.
     pub wall_ms: EventTime,
-    /// Monotone time.
+    /// When the pass began, in monotone time.
     pub now: tidegate_types::Nanos,
+    /// For readers that must know the time more exactly.
+    pub clock: &'a dyn Clock,
     /// Whether something is urgent and the poll should return after the record at hand.
     pub urgent: &'a dyn Fn() -> bool,
 }

@@ -96,6 +96,7 @@ impl<T: Send + 'static> SourceNode<T> {
         let mut cx = PollContext {
             wall_ms: pass.wall_ms(),
             now: pass.now(),
+            clock: pass.clock(),
             urgent: &urgent,
         };
         let poll = reader

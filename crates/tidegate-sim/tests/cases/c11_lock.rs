@@ -12,6 +12,7 @@ use bytes::Bytes;
 use tidegate::prelude::*;
 use tidegate_protocol::message::ToTask;
 use tidegate_runtime::chain::OutBatch;
+use tidegate_runtime::clock::SystemClock;
 use tidegate_runtime::signal::TaskSignal;
 use tidegate_runtime::source::{
     AnyReader, AnySource, Assignment, Poll, PollContext, PushSplit, ReaderContext, erase,
@@ -53,6 +54,7 @@ fn poll(reader: &mut dyn AnyReader<Pair>, room: usize, into: &mut Vec<Pair>) -> 
     let mut cx = PollContext {
         wall_ms: 0,
         now: Nanos(0),
+        clock: &SystemClock::new(),
         urgent: &|| false,
     };
     let polled = reader.poll(&mut out, &mut cx).expect("polls");

@@ -13,6 +13,7 @@ use std::sync::Arc;
 
 use tempfile::TempDir;
 use tidegate_runtime::chain::OutBatch;
+use tidegate_runtime::clock::SystemClock;
 use tidegate_runtime::error::BoxError;
 use tidegate_runtime::signal::TaskSignal;
 use tidegate_runtime::source::{
@@ -62,6 +63,7 @@ pub(super) fn poll_with<T>(
     let mut cx = PollContext {
         wall_ms: 0,
         now: Nanos(0),
+        clock: &SystemClock::new(),
         urgent,
     };
     let poll = reader.poll(&mut out, &mut cx)?;

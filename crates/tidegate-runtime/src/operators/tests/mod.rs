@@ -2,6 +2,7 @@
 
 mod flat_map;
 mod floors;
+mod runs;
 mod timestamps;
 
 use std::sync::Arc;

@@ -7,6 +7,7 @@ use std::time::Duration;
 use tidegate_types::{CheckpointId, Nanos, Parallelism, SubtaskIndex};
 
 use super::*;
+use crate::clock::SystemClock;
 use crate::error::is_permanent;
 
 /// Nothing that is waited for takes nearly as long; a test that would wait for ever fails.
@@ -46,6 +47,7 @@ fn poll(reader: &mut Reader) -> (Vec<u64>, Poll) {
     let mut cx = PollContext {
         wall_ms: 0,
         now: Nanos(0),
+        clock: &SystemClock::new(),
         urgent: &|| false,
     };
     let polled = reader.poll(&mut out, &mut cx).expect("polls");

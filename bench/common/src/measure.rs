@@ -236,6 +236,19 @@ impl Measure {
         self.begun
     }
 
+    /// What the sinks have seen: all of it once the job is over and the lanes are dropped.
+    pub fn result(&self) -> Expected {
+        let mut result = Expected {
+            outputs: 0,
+            digest: 0,
+        };
+        for lane in self.shared.lanes.lock().map(|l| l.clone()).unwrap_or_default() {
+            result.outputs += lane.outputs.load(Ordering::Relaxed);
+            result.digest = result.digest.wrapping_add(lane.digest.load(Ordering::Relaxed));
+        }
+        result
+    }
+
     /// Where subtasks get their lanes.
     pub fn lanes(&self) -> Lanes {
         Lanes(self.shared.clone())
@@ -245,16 +258,11 @@ impl Measure {
     pub fn print(self, contestant: &str, arguments: &Arguments, completed: Vec<Completed>) {
         self.shared.over.store(true, Ordering::Release);
         self.sampler.thread().unpark();
+        let result = self.result();
         let timeline = self.sampler.join().unwrap_or_default();
         let lanes = self.shared.lanes.lock().map(|l| l.clone()).unwrap_or_default();
-        let mut result = Expected {
-            outputs: 0,
-            digest: 0,
-        };
         let mut gaps: Option<Histogram<u64>> = None;
         for lane in lanes {
-            result.outputs += lane.outputs.load(Ordering::Relaxed);
-            result.digest = result.digest.wrapping_add(lane.digest.load(Ordering::Relaxed));
             let of_lane = lane.gaps.lock().ok().and_then(|mut g| g.take());
             gaps = match (gaps, of_lane) {
                 (Some(mut all), Some(more)) => all.add(more).map(|()| all).ok(),

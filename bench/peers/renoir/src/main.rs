@@ -1,0 +1,155 @@
+//! Renoir as a contestant of Tidegate's benchmark: `tidegate-bench-renoir WORKLOAD key=value…`, see [`Arguments`].
+
+use std::error::Error;
+use std::hash::BuildHasher;
+use std::process::ExitCode;
+
+use foldhash::fast::FixedState;
+use renoir::operator::{DataKey, ExchangeData, Operator};
+use renoir::prelude::*;
+use renoir::{KeyedStream, Stream};
+use tidegate_bench_common::expected::{first, kept, third};
+use tidegate_bench_common::generate::{self, WORDS_PER_LINE};
+use tidegate_bench_common::measure::Lanes;
+use tidegate_bench_common::{Arguments, Checkpoints, Lane, Measure, Workload};
+
+const NAME: &str = "renoir 0.6.0";
+/// Records in a batch. Batches of a fixed size are Renoir's fastest: those that are also sent after a while are
+/// behind a mutex, which is then locked for every record.
+const BATCH: usize = 1024;
+/// The contestant doesn't do what was asked for.
+const DOES_NOT: u8 = 3;
+
+fn main() -> ExitCode {
+    match run() {
+        Ok(code) => code,
+        Err(error) => {
+            eprintln!("{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run() -> Result<ExitCode, Box<dyn Error>> {
+    let arguments = Arguments::from_env()?;
+    if let Some((key, _)) = arguments.own.first() {
+        return Err(format!("`{key}` isn't a key of this program").into());
+    }
+    if arguments.checkpoints != Checkpoints::Off {
+        eprintln!("renoir doesn't do checkpoints");
+        return Ok(ExitCode::from(DOES_NOT));
+    }
+    let measure = Measure::begin(&arguments);
+    let env = StreamContext::new(RuntimeConfig::local(arguments.parallelism as u64)?);
+    if !build(&env, &arguments, &measure.lanes()) {
+        eprintln!("renoir doesn't do {}", arguments.workload.name());
+        return Ok(ExitCode::from(DOES_NOT));
+    }
+    env.execute_blocking();
+    measure.print(NAME, &arguments, Vec::new());
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds the job, if it is one that this program does.
+fn build(env: &StreamContext, arguments: &Arguments, lanes: &Lanes) -> bool {
+    let (records, keys) = (arguments.records, arguments.keys);
+    match arguments.workload {
+        Workload::Chain => {
+            let mut sink = Sink::new(lanes);
+            numbers(env, records)
+                .map(first)
+                .filter(|x| kept(*x))
+                .map(third)
+                .for_each(move |x| sink.add(x));
+        }
+        Workload::KeyedCount => {
+            let keyed = numbers(env, records)
+                .map(move |n| generate::key(n, keys))
+                .group_by(|key| *key);
+            count(keyed, lanes);
+        }
+        Workload::StringKeys => {
+            let texts = numbers(env, records).map(move |n| generate::text_key(n, keys));
+            count(by_text(texts), lanes);
+        }
+        Workload::Words => {
+            let words = numbers(env, records / WORDS_PER_LINE)
+                .map(|n| generate::line(n).to_owned())
+                .flat_map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+            count(by_text(words), lanes);
+        }
+        Workload::Kilobyte => {
+            let keyed = numbers(env, records)
+                .map(generate::kilobyte)
+                .shuffle()
+                .map(|mut record| {
+                    generate::stamp(&mut record);
+                    record
+                })
+                .group_by(|record| generate::stamped(record));
+            count(keyed, lanes);
+        }
+        Workload::Buckets => return false,
+    }
+    true
+}
+
+/// The numbers below `records`, an equal range of them from each source.
+fn numbers(env: &StreamContext, records: u64) -> Stream<impl Operator<Out = u64> + use<>> {
+    env.stream_par_iter(0..records)
+        .batch_mode(BatchMode::fixed(BATCH))
+}
+
+/// Texts by themselves: what `group_by(String::clone)` does, without its two clones of each.
+fn by_text(
+    texts: Stream<impl Operator<Out = String> + 'static>,
+) -> KeyedStream<impl Operator<Out = (String, ())>> {
+    let hasher = FixedState::default();
+    texts
+        .map(|text| (text, ()))
+        .repartition_by(Replication::Unlimited, move |(text, ())| hasher.hash_one(text))
+        .to_keyed()
+}
+
+/// Counts per key and puts each count out.
+fn count<K: DataKey, T: ExchangeData>(
+    keyed: KeyedStream<impl Operator<Out = (K, T)> + 'static>,
+    lanes: &Lanes,
+) {
+    let mut sink = Sink::new(lanes);
+    let mut seen = 0;
+    keyed
+        .rich_map(move |_| {
+            seen += 1;
+            seen
+        })
+        .for_each(move |(_, count)| sink.add(count));
+}
+
+/// Counts into a lane of its own. Renoir clones the last operator for each worker, and the clone that is never run
+/// must have no lane that it leaves behind.
+struct Sink {
+    lanes: Lanes,
+    lane: Option<Lane>,
+}
+
+impl Sink {
+    fn new(lanes: &Lanes) -> Self {
+        Self {
+            lanes: lanes.clone(),
+            lane: None,
+        }
+    }
+
+    #[inline]
+    fn add(&mut self, value: u64) {
+        let lane = self.lane.get_or_insert_with(|| self.lanes.lane());
+        lane.count_result(value);
+    }
+}
+
+impl Clone for Sink {
+    fn clone(&self) -> Self {
+        Self::new(&self.lanes)
+    }
+}

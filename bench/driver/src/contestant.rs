@@ -89,7 +89,9 @@ impl Contestant {
                 ];
                 cargo(self.name(), root, &arguments)?;
                 Ok(Ready {
-                    program: target.join("release").join(format!("bench-{}", self.name())),
+                    program: target
+                        .join("release")
+                        .join(format!("tidegate-bench-{}", self.name())),
                 })
             }
         }

@@ -9,7 +9,7 @@ use renoir::operator::{DataKey, ExchangeData, Operator};
 use renoir::prelude::*;
 use renoir::{KeyedStream, Stream};
 use tidegate_bench_common::expected::{first, kept, third};
-use tidegate_bench_common::generate::{self, WORDS_PER_LINE};
+use tidegate_bench_common::generate::{self, Text, WORDS_PER_LINE};
 use tidegate_bench_common::measure::Lanes;
 use tidegate_bench_common::{Arguments, Checkpoints, Lane, Measure, Workload};
 
@@ -75,7 +75,7 @@ fn build(env: &StreamContext, arguments: &Arguments, lanes: &Lanes) -> bool {
         Workload::Words => {
             let words = numbers(env, records / WORDS_PER_LINE)
                 .map(|n| generate::line(n).to_owned())
-                .flat_map(|line| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+                .flat_map(|line| line.split(' ').map(Text::from).collect::<Vec<_>>());
             count(by_text(words), lanes);
         }
         Workload::Kilobyte => {
@@ -100,10 +100,10 @@ fn numbers(env: &StreamContext, records: u64) -> Stream<impl Operator<Out = u64>
         .batch_mode(BatchMode::fixed(BATCH))
 }
 
-/// Texts by themselves: what `group_by(String::clone)` does, without its two clones of each.
+/// Texts by themselves: what `group_by(Text::clone)` does, without its two clones of each.
 fn by_text(
-    texts: Stream<impl Operator<Out = String> + 'static>,
-) -> KeyedStream<impl Operator<Out = (String, ())>> {
+    texts: Stream<impl Operator<Out = Text> + 'static>,
+) -> KeyedStream<impl Operator<Out = (Text, ())>> {
     let hasher = FixedState::default();
     texts
         .map(|text| (text, ()))

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
 use tidegate_bench_common::expected::{first, kept, third};
-use tidegate_bench_common::generate::{self, WORDS_PER_LINE, mix};
+use tidegate_bench_common::generate::{self, Text, WORDS_PER_LINE, mix};
 use tidegate_bench_common::measure::Lanes;
 use tidegate_bench_common::{Arguments, Checkpoints, Lane, Measure, Workload};
 use timely::ExchangeData;
@@ -92,7 +92,7 @@ fn work(worker: &mut Worker, arguments: &Arguments, lanes: &Lanes) {
             let line = |n| generate::line(n).to_owned();
             drive(worker, records / WORDS_PER_LINE, line, move |lines| {
                 let words =
-                    lines.flat_map(|line: String| line.split(' ').map(str::to_owned).collect::<Vec<_>>());
+                    lines.flat_map(|line: String| line.split(' ').map(Text::from).collect::<Vec<_>>());
                 sink(count(words, of_text()), lane)
             });
         }
@@ -131,7 +131,7 @@ fn drive<D: Clone + 'static>(
 }
 
 /// Hashes texts to workers, unlike the maps do: there all keys of a worker would have bits in common.
-fn of_text() -> impl Fn(&String) -> u64 {
+fn of_text() -> impl Fn(&Text) -> u64 {
     let routing = FixedState::with_seed(0x7469_6465);
     move |text| routing.hash_one(text)
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::sync::Arc;
 
-use tidegate_state::{Formats, KeyContext, States};
+use tidegate_state::{Formats, States};
 use tidegate_types::codec::{Key, Record};
 use tidegate_types::{CheckpointId, EventTime, OperatorUid};
 
@@ -14,7 +14,7 @@ use crate::error::{BoxError, OpError};
 
 use super::core::{Callbacks, Core};
 use super::key::KeySelector;
-use super::keyed::Ahead;
+use super::keyed::{Ahead, Calls};
 use super::process::{FunctionContext, InitializeContext, ProcessContext, SnapshotContext, Timer, TimerKind};
 
 /// Like [`ProcessFunction`](super::ProcessFunction), over two streams with the same kind of key.
@@ -146,53 +146,6 @@ impl<K: Key, A: Record, B: Record, O, F: CoProcessFunction<K, A, B, O>> KeyedCoP
     }
 }
 
-/// The loop over one input; the two differ in selector and call alone.
-macro_rules! consume {
-    ($self:ident, $select:ident, $call:ident, $input:ident, $out:ident, $pass:ident) => {{
-        let Self {
-            function,
-            $select,
-            core,
-            ahead,
-            ..
-        } = $self;
-        core.wall_ms = $pass.wall_ms();
-        ahead.forget();
-        loop {
-            if $input.is_empty() {
-                return Ok(Flow::Done);
-            }
-            if $pass.must_yield() {
-                return Ok(Flow::Yielded);
-            }
-            if $out.is_full() {
-                return Ok(Flow::Full);
-            }
-            ahead.look(&**$select, $input, &core.uid)?;
-            if let Some(hashes) = ahead.next_window() {
-                core.prefetch(function, hashes);
-            }
-            let (Some((key, hash)), Some((record, time))) = (ahead.next(), $input.next()) else {
-                return Ok(Flow::Done);
-            };
-            let watermark = core.watermark_of(hash);
-            let at = KeyContext::new(&key, hash, core.wall_ms);
-            let mut cx = ProcessContext {
-                at,
-                time,
-                watermark,
-                out: $out,
-                timers: &mut core.timers,
-            };
-            function
-                .0
-                .$call(record, &mut cx)
-                .map_err(|e| OpError::user(&core.uid, e))?;
-            $pass.spend();
-        }
-    }};
-}
-
 impl<K, A, B, O, F> Operator2<A, B, O> for KeyedCoProcessOp<K, A, B, O, F>
 where
     K: Key,
@@ -211,7 +164,21 @@ where
         out: &mut OutBatch<O>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        consume!(self, first, process_first, input, out, pass)
+        let Self {
+            function,
+            first,
+            core,
+            ahead,
+            ..
+        } = self;
+        let calls = Calls {
+            function,
+            core,
+            call: |f: &mut Two<F, A, B>, record, cx: &mut ProcessContext<'_, K, O>| {
+                f.0.process_first(record, cx)
+            },
+        };
+        ahead.each(&**first, input, out, pass, calls)
     }
 
     fn process2(
@@ -220,7 +187,21 @@ where
         out: &mut OutBatch<O>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        consume!(self, second, process_second, input, out, pass)
+        let Self {
+            function,
+            second,
+            core,
+            ahead,
+            ..
+        } = self;
+        let calls = Calls {
+            function,
+            core,
+            call: |f: &mut Two<F, A, B>, record, cx: &mut ProcessContext<'_, K, O>| {
+                f.0.process_second(record, cx)
+            },
+        };
+        ahead.each(&**second, input, out, pass, calls)
     }
 
     fn on_watermark(

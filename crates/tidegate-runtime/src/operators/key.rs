@@ -1,14 +1,12 @@
 //! Key selectors without their closure type: asked for a run of records at a time.
 
-use std::collections::VecDeque;
-
 use tidegate_types::codec::Key;
 use tidegate_types::hash::{HashError, key_hash};
 
 /// Takes keys out of records. One virtual call serves a run of records; the user's closure is inlined into it.
 pub trait KeySelector<T, K>: Send + Sync {
     /// The keys of `records`, appended.
-    fn select(&self, records: &[T], keys: &mut VecDeque<K>);
+    fn select(&self, records: &[T], keys: &mut Vec<K>);
 
     /// The key hashes of `records`, appended.
     ///
@@ -18,7 +16,7 @@ pub trait KeySelector<T, K>: Send + Sync {
 }
 
 impl<T, K: Key, F: Fn(&T) -> K + Send + Sync> KeySelector<T, K> for F {
-    fn select(&self, records: &[T], keys: &mut VecDeque<K>) {
+    fn select(&self, records: &[T], keys: &mut Vec<K>) {
         keys.extend(records.iter().map(self));
     }
 

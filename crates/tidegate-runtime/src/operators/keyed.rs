@@ -1,6 +1,5 @@
 //! The operator around a [`ProcessFunction`]: keys and hashes a run ahead of the records.
 
-use std::collections::VecDeque;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -19,8 +18,8 @@ use super::process::{
     FunctionContext, InitializeContext, ProcessContext, ProcessFunction, SnapshotContext, Timer, TimerKind,
 };
 
-/// Records whose keys and hashes are taken at once.
-const LOOK: usize = 64;
+/// Records whose keys and hashes are taken at once, at most.
+const LONGEST_LOOK: usize = 128;
 
 /// Records whose state is fetched while as many before them are worked on. A processor has some twenty misses under
 /// way; what is asked for beyond that is waited for.
@@ -28,53 +27,43 @@ pub(super) const WINDOW: usize = 8;
 
 /// The keys and hashes of the next records of a cursor.
 pub(super) struct Ahead<K> {
-    keys: VecDeque<K>,
+    keys: Vec<K>,
     hashes: Vec<u64>,
-    /// State of so many of them has been asked for.
-    fetched: usize,
+    /// Keys of so many records are worth taking: twice what was worked on last time.
+    look: usize,
+}
+
+/// A function with the engine's side of it, and which of its calls takes records.
+pub(super) struct Calls<'a, K: Key, F, G> {
+    pub(super) function: &'a mut F,
+    pub(super) core: &'a mut Core<K>,
+    pub(super) call: G,
 }
 
 impl<K: Key> Ahead<K> {
     pub(super) fn new() -> Self {
         Self {
-            keys: VecDeque::new(),
+            keys: Vec::new(),
             hashes: Vec::new(),
-            fetched: 0,
+            look: LONGEST_LOOK,
         }
     }
 
-    /// What was looked up counts for one call only: the records may come back in another cursor.
-    pub(super) fn forget(&mut self) {
-        self.keys.clear();
-    }
-
-    /// Takes the keys of the next records, if there are none.
-    #[inline]
-    pub(super) fn look<I>(
-        &mut self,
-        select: &dyn KeySelector<I, K>,
-        input: &Cursor<I>,
-        uid: &OperatorUid,
-    ) -> Result<(), OpError> {
-        if self.keys.is_empty() {
-            self.take(select, input, uid)?;
-        }
-        Ok(())
-    }
-
+    /// Takes the keys of the next `records` records. What was looked up counts for one run only: records that are left
+    /// may come back in another cursor.
     fn take<I>(
         &mut self,
         select: &dyn KeySelector<I, K>,
         input: &Cursor<I>,
+        records: usize,
         uid: &OperatorUid,
     ) -> Result<(), OpError> {
-        let run = &input.values()[..input.len().min(LOOK)];
-        self.fetched = 0;
+        let run = &input.values()[..records];
         self.keys.clear();
         select.select(run, &mut self.keys);
         self.hashes.clear();
         match input.hashes() {
-            Some(known) => self.hashes.extend_from_slice(&known[..run.len()]),
+            Some(known) => self.hashes.extend_from_slice(&known[..records]),
             None => select
                 .hash(run, &mut self.hashes)
                 .map_err(|e| OpError::fatal(uid, "key", e))?,
@@ -82,24 +71,64 @@ impl<K: Key> Ahead<K> {
         Ok(())
     }
 
-    /// The hashes whose state is to be fetched before the next record is worked on: a window ahead of it.
-    #[inline]
-    pub(super) fn next_window(&mut self) -> Option<&[u64]> {
-        let at = self.hashes.len() - self.keys.len();
-        if !at.is_multiple_of(WINDOW) || self.fetched == self.hashes.len() {
-            return None;
+    /// Hands records to the function one by one, each with its key, until none is left, there is no room, or the pass
+    /// must end: that is looked at behind each record.
+    pub(super) fn each<I, O, F, G>(
+        &mut self,
+        select: &dyn KeySelector<I, K>,
+        input: &mut Cursor<I>,
+        out: &mut OutBatch<O>,
+        pass: &mut Pass<'_>,
+        calls: Calls<'_, K, F, G>,
+    ) -> Result<Flow, OpError>
+    where
+        F: Callbacks<K, O>,
+        G: Fn(&mut F, I, &mut ProcessContext<'_, K, O>) -> Result<(), BoxError>,
+    {
+        let Calls { function, core, call } = calls;
+        core.wall_ms = pass.wall_ms();
+        let (signal, heeds_urgency) = (pass.signal(), !pass.is_overdraft());
+        loop {
+            if input.is_empty() {
+                return Ok(Flow::Done);
+            }
+            if pass.must_yield() {
+                return Ok(Flow::Yielded);
+            }
+            if out.is_full() {
+                return Ok(Flow::Full);
+            }
+            let most = self.look.min(input.len()).min(pass.allowance());
+            self.take(select, input, most, &core.uid)?;
+            let (hashes, mut keys) = (&self.hashes, self.keys.drain(..));
+            let (mut at, mut fetched) = (0, 0);
+            let (done, result) = input.take_while(most, |record, time| {
+                if at % WINDOW == 0 && fetched < hashes.len() {
+                    let to = (at + 2 * WINDOW).min(hashes.len());
+                    core.prefetch(function, &hashes[fetched..to]);
+                    fetched = to;
+                }
+                let (Some(key), Some(&hash)) = (keys.next(), hashes.get(at)) else {
+                    let error = "a key selector gave fewer keys than it had records";
+                    return Err(OpError::fatal(&core.uid, "key", error));
+                };
+                at += 1;
+                let watermark = core.watermark_of(hash);
+                let mut cx = ProcessContext {
+                    at: KeyContext::new(&key, hash, core.wall_ms),
+                    time,
+                    watermark,
+                    out: &mut *out,
+                    timers: &mut core.timers,
+                };
+                call(function, record, &mut cx).map_err(|e| OpError::user(&core.uid, e))?;
+                Ok(!(out.is_full() || signal.is_urgent() && heeds_urgency))
+            });
+            drop(keys);
+            self.look = (2 * done).clamp(WINDOW, LONGEST_LOOK);
+            pass.spend_run(done);
+            result?;
         }
-        let from = self.fetched;
-        self.fetched = (at + 2 * WINDOW).min(self.hashes.len());
-        Some(&self.hashes[from..self.fetched])
-    }
-
-    #[inline]
-    pub(super) fn next(&mut self) -> Option<(K, u64)> {
-        let hash = self.hashes[self.hashes.len() - self.keys.len()..]
-            .first()
-            .copied();
-        Some((self.keys.pop_front()?, hash?))
     }
 }
 
@@ -178,40 +207,12 @@ where
             ahead,
             ..
         } = self;
-        core.wall_ms = pass.wall_ms();
-        ahead.forget();
-        loop {
-            if input.is_empty() {
-                return Ok(Flow::Done);
-            }
-            if pass.must_yield() {
-                return Ok(Flow::Yielded);
-            }
-            if out.is_full() {
-                return Ok(Flow::Full);
-            }
-            ahead.look(&**select, input, &core.uid)?;
-            if let Some(hashes) = ahead.next_window() {
-                core.prefetch(function, hashes);
-            }
-            let (Some((key, hash)), Some((record, time))) = (ahead.next(), input.next()) else {
-                return Ok(Flow::Done);
-            };
-            let watermark = core.watermark_of(hash);
-            let at = KeyContext::new(&key, hash, core.wall_ms);
-            let mut cx = ProcessContext {
-                at,
-                time,
-                watermark,
-                out,
-                timers: &mut core.timers,
-            };
-            function
-                .0
-                .process(record, &mut cx)
-                .map_err(|e| OpError::user(&core.uid, e))?;
-            pass.spend();
-        }
+        let calls = Calls {
+            function,
+            core,
+            call: |f: &mut One<F, I>, record, cx: &mut ProcessContext<'_, K, O>| f.0.process(record, cx),
+        };
+        ahead.each(&**select, input, out, pass, calls)
     }
 
     fn on_watermark(

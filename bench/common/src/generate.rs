@@ -34,7 +34,7 @@ pub fn text_key(number: u64, keys: u64) -> Text {
     text
 }
 
-/// Different words of [`line`]s.
+/// Different words of [`line()`]s.
 pub const WORDS: usize = 10_000;
 /// Words in a line.
 pub const WORDS_PER_LINE: u64 = 8;

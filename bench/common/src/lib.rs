@@ -1,7 +1,7 @@
 //! What all contestants of a benchmark share, so that they do the same work and are measured the same way.
 //!
-//! Owns: the records ([`generate`]), what a right run computes ([`expected`]), command lines ([`arguments`]), counting
-//! and the report ([`measure`]). Does not own: who runs when, and what comes of it (`cargo xtask bench`).
+//! Owns: the records ([`generate`]), what a right run computes ([`expected()`]), command lines ([`arguments`]),
+//! counting and the report ([`measure`]). Does not own: who runs when, and what comes of it (`cargo xtask bench`).
 //!
 //! A contestant is a program `NAME WORKLOAD key=value…` that runs one job over `records` records to its end and prints
 //! a [`Report`] as its last line.

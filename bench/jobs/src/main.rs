@@ -1,5 +1,5 @@
 //! Tidegate as a contestant of its own benchmark: `tidegate-bench WORKLOAD key=value…`, see
-//! [`Arguments`](tidegate_bench_common::Arguments). Keys of its own begin with `conf.` and name an option:
+//! [`Arguments`]. Keys of its own begin with `conf.` and name an option:
 //! `conf.task.gate.budget=10ms`.
 //!
 //! `tidegate-bench expected WORKLOAD records=N keys=K` prints what a right run computes.

@@ -16,6 +16,7 @@ pub mod arguments;
 pub mod expected;
 pub mod generate;
 pub mod measure;
+pub mod peer;
 
 pub use arguments::{ArgumentError, Arguments, Checkpoints};
 pub use expected::{Expected, expected};

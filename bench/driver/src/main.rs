@@ -20,7 +20,7 @@ mod page;
 mod plan;
 mod results;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -97,28 +97,22 @@ fn chosen(options: &Options) -> Result<Vec<Run>, BenchError> {
 }
 
 fn measure(options: &Options, root: &Path, runs: &[Run]) -> Result<(), BenchError> {
-    let mut ready = BTreeMap::new();
-    for contestant in runs.iter().flat_map(|r| r.cells.iter().map(|c| c.contestant)) {
-        if ready.contains_key(&contestant) {
-            continue;
-        }
-        match contestant.prepare(root) {
+    let tidegate = Contestant::Tidegate.prepare(root)?;
+    let mut ready = BTreeMap::from([(Contestant::Tidegate, tidegate.clone())]);
+    let named = runs.iter().flat_map(|r| r.cells.iter().map(|c| c.contestant));
+    let peers: BTreeSet<Contestant> = named.filter(|c| *c != Contestant::Tidegate).collect();
+    for peer in peers {
+        match peer.prepare(root) {
             Ok(program) => {
-                ready.insert(contestant, Some(program));
+                ready.insert(peer, program);
             }
-            Err(why) if contestant != Contestant::Tidegate => {
-                println!("{contestant} is left out: {why}");
-                ready.insert(contestant, None);
-            }
-            Err(why) => return Err(why),
+            Err(why) => println!("{peer} is left out: {why}"),
         }
     }
-    let tidegate = ready.get(&Contestant::Tidegate).and_then(Option::as_ref);
-    let tidegate = tidegate.ok_or_else(|| BenchError::NoSuchRun("none".to_owned()))?;
     for run in runs {
         println!("{}: {}", run.name, run.title);
         let mut results = Results::open(root, run, options.quick)?;
-        one_run(run, &ready, tidegate, &mut results)?;
+        one_run(run, &ready, &tidegate, &mut results)?;
         for outcome in compare::targets(&results) {
             println!("  {outcome}");
         }
@@ -129,7 +123,7 @@ fn measure(options: &Options, root: &Path, runs: &[Run]) -> Result<(), BenchErro
 /// Goes round over the cells until each has its samples: A B A B …
 fn one_run(
     run: &Run,
-    ready: &BTreeMap<Contestant, Option<Ready>>,
+    ready: &BTreeMap<Contestant, Ready>,
     tidegate: &Ready,
     results: &mut Results,
 ) -> Result<(), BenchError> {
@@ -138,7 +132,7 @@ fn one_run(
         let due = |c: &&Cell| c.repeats > round && results.samples(c).len() <= round;
         let cells: Vec<&Cell> = run.cells.iter().filter(due).collect();
         for cell in cells {
-            let Some(Some(program)) = ready.get(&cell.contestant) else {
+            let Some(program) = ready.get(&cell.contestant) else {
                 continue;
             };
             let expected = results.expected(run, cell, tidegate)?;

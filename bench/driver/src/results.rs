@@ -169,27 +169,16 @@ fn commit(root: &Path) -> String {
         output.status.success().then_some(text)
     };
     let code = [
-        "log",
-        "-1",
-        "--format=%h",
-        "--",
         "crates",
         "bench/jobs",
         "bench/common",
+        "bench/peers",
         "Cargo.lock",
     ];
-    let Some(commit) = git(&code) else {
+    let Some(commit) = git(&[&["log", "-1", "--format=%h", "--"], &code[..]].concat()) else {
         return "unknown".to_owned();
     };
-    let changed = git(&[
-        "status",
-        "--porcelain",
-        "--",
-        "crates",
-        "bench/jobs",
-        "bench/common",
-        "Cargo.lock",
-    ]);
+    let changed = git(&[&["status", "--porcelain", "--"], &code[..]].concat());
     match changed.as_deref() {
         Some("") => commit,
         _ => commit + "+",

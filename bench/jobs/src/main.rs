@@ -40,14 +40,18 @@ fn run() -> Result<(), BoxError> {
     }
     let arguments = Arguments::parse(words)?;
     let measure = Measure::begin(&arguments);
-    let env = Environment::with_configuration("bench", configuration(&arguments)?);
-    jobs::build(&env, &arguments, &measure.lanes());
-    let job = env.build()?.start(StartOptions::default())?;
-    job.wait_blocking()?;
-    let completed = completed(&job);
-    drop(job);
+    let completed = run_job(&arguments, &measure)?;
     measure.print(NAME, &arguments, completed);
     Ok(())
+}
+
+/// Runs the job to its end. What its sinks saw is in `measure`.
+fn run_job(arguments: &Arguments, measure: &Measure) -> Result<Vec<Completed>, BoxError> {
+    let env = Environment::with_configuration("bench", configuration(arguments)?);
+    jobs::build(&env, arguments, &measure.lanes());
+    let job = env.build()?.start(StartOptions::default())?;
+    job.wait_blocking()?;
+    Ok(completed(&job))
 }
 
 fn configuration(arguments: &Arguments) -> Result<Configuration, BoxError> {
@@ -91,4 +95,38 @@ fn completed(job: &JobHandle) -> Vec<Completed> {
         .collect();
     completed.reverse();
     completed
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_bench_common::Workload;
+
+    use super::*;
+
+    /// Two seconds of event time and more for `buckets`, some thousand keys for the others.
+    #[test]
+    fn every_workload_computes_what_the_plain_program_does() {
+        let dir = tempfile::tempdir().expect("a directory");
+        for workload in Workload::ALL {
+            let records = if workload == Workload::Buckets {
+                2_300_000
+            } else {
+                40_000
+            };
+            for (parallelism, checkpoints) in [(1, "off"), (3, "aligned"), (2, "unaligned")] {
+                let line = format!(
+                    "{} records={records} keys=5000 p={parallelism} checkpoints={checkpoints} interval-ms=10 dir={}",
+                    workload.name(),
+                    dir.path()
+                        .join(format!("{}-{parallelism}", workload.name()))
+                        .display()
+                );
+                let arguments = Arguments::parse(line.split(' ').map(str::to_owned)).expect("it is right");
+                let measure = Measure::begin(&arguments);
+                let completed = run_job(&arguments, &measure).expect("it runs");
+                assert_eq!(measure.result(), expected(&arguments), "{line}");
+                assert!(checkpoints == "off" || !completed.is_empty(), "{line}");
+            }
+        }
+    }
 }

@@ -1,6 +1,5 @@
 //! Renoir as a contestant of Tidegate's benchmark: `tidegate-bench-renoir WORKLOAD key=value…`, see [`Arguments`].
 
-use std::error::Error;
 use std::hash::BuildHasher;
 use std::process::ExitCode;
 
@@ -11,43 +10,22 @@ use renoir::{KeyedStream, Stream};
 use tidegate_bench_common::expected::{first, kept, third};
 use tidegate_bench_common::generate::{self, Text, WORDS_PER_LINE};
 use tidegate_bench_common::measure::Lanes;
-use tidegate_bench_common::{Arguments, Checkpoints, Lane, Measure, Workload};
+use tidegate_bench_common::peer::peer;
+use tidegate_bench_common::{Arguments, Lane, Workload};
 
-const NAME: &str = "renoir 0.6.0";
 /// Records in a batch. Batches of a fixed size are Renoir's fastest: those that are also sent after a while are
 /// behind a mutex, which is then locked for every record.
 const BATCH: usize = 1024;
-/// The contestant doesn't do what was asked for.
-const DOES_NOT: u8 = 3;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
+    peer("renoir 0.6.0", |arguments, lanes| {
+        let env = StreamContext::new(RuntimeConfig::local(arguments.parallelism as u64)?);
+        let does = build(&env, arguments, lanes);
+        if does {
+            env.execute_blocking();
         }
-    }
-}
-
-fn run() -> Result<ExitCode, Box<dyn Error>> {
-    let arguments = Arguments::from_env()?;
-    if let Some((key, _)) = arguments.own.first() {
-        return Err(format!("`{key}` isn't a key of this program").into());
-    }
-    if arguments.checkpoints != Checkpoints::Off {
-        eprintln!("renoir doesn't do checkpoints");
-        return Ok(ExitCode::from(DOES_NOT));
-    }
-    let measure = Measure::begin(&arguments);
-    let env = StreamContext::new(RuntimeConfig::local(arguments.parallelism as u64)?);
-    if !build(&env, &arguments, &measure.lanes()) {
-        eprintln!("renoir doesn't do {}", arguments.workload.name());
-        return Ok(ExitCode::from(DOES_NOT));
-    }
-    env.execute_blocking();
-    measure.print(NAME, &arguments, Vec::new());
-    Ok(ExitCode::SUCCESS)
+        Ok(does)
+    })
 }
 
 /// Builds the job, if it is one that this program does.

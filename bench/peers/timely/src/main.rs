@@ -1,7 +1,6 @@
 //! Timely dataflow as a contestant of Tidegate's benchmark: `tidegate-bench-timely WORKLOAD key=value…`, see
 //! [`Arguments`].
 
-use std::error::Error;
 use std::hash::{BuildHasher, Hash};
 use std::process::ExitCode;
 
@@ -10,7 +9,8 @@ use hashbrown::HashMap;
 use tidegate_bench_common::expected::{first, kept, third};
 use tidegate_bench_common::generate::{self, Text, WORDS_PER_LINE, mix};
 use tidegate_bench_common::measure::Lanes;
-use tidegate_bench_common::{Arguments, Checkpoints, Lane, Measure, Workload};
+use tidegate_bench_common::peer::peer;
+use tidegate_bench_common::{Arguments, Lane, Workload};
 use timely::ExchangeData;
 use timely::dataflow::channels::pact::Exchange;
 use timely::dataflow::operators::vec::{Filter, Map};
@@ -18,48 +18,24 @@ use timely::dataflow::operators::{Inspect, Operator, Probe};
 use timely::dataflow::{InputHandle, ProbeHandle, StreamVec};
 use timely::worker::Worker;
 
-const NAME: &str = "timely 0.32.0";
 /// Records that a worker puts in before it moves its time on and lets the operators run.
 const ROUND: usize = 20_000;
 /// Rounds that a worker may be ahead of the slowest: what bounds the records in flight.
 const LEAD: usize = 4;
-/// The contestant doesn't do what was asked for.
-const DOES_NOT: u8 = 3;
 
 fn main() -> ExitCode {
-    match run() {
-        Ok(code) => code,
-        Err(error) => {
-            eprintln!("{error}");
-            ExitCode::FAILURE
+    peer("timely 0.32.0", |arguments, lanes| {
+        if matches!(arguments.workload, Workload::Kilobyte | Workload::Buckets) {
+            return Ok(false);
         }
-    }
-}
-
-fn run() -> Result<ExitCode, Box<dyn Error>> {
-    let arguments = Arguments::from_env()?;
-    if let Some((key, _)) = arguments.own.first() {
-        return Err(format!("`{key}` isn't a key of this program").into());
-    }
-    if arguments.checkpoints != Checkpoints::Off {
-        eprintln!("timely doesn't do checkpoints");
-        return Ok(ExitCode::from(DOES_NOT));
-    }
-    if matches!(arguments.workload, Workload::Kilobyte | Workload::Buckets) {
-        eprintln!("timely doesn't do {}", arguments.workload.name());
-        return Ok(ExitCode::from(DOES_NOT));
-    }
-    let measure = Measure::begin(&arguments);
-    let lanes = measure.lanes();
-    let of_workers = arguments.clone();
-    let workers = timely::execute(timely::Config::process(arguments.parallelism), move |worker| {
-        work(worker, &of_workers, &lanes);
-    })?;
-    for worker in workers.join() {
-        worker?;
-    }
-    measure.print(NAME, &arguments, Vec::new());
-    Ok(ExitCode::SUCCESS)
+        let (of_workers, lanes) = (arguments.clone(), lanes.clone());
+        let config = timely::Config::process(arguments.parallelism);
+        let workers = timely::execute(config, move |worker| work(worker, &of_workers, &lanes))?;
+        for worker in workers.join() {
+            worker?;
+        }
+        Ok(true)
+    })
 }
 
 /// One worker's part of the job.

@@ -1,5 +1,8 @@
 //! The end of a chain at an edge: spreads records over channels, in open batches.
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -52,9 +55,6 @@ impl<T> OutputChannel<T> {
     fn begin_hashed(&mut self, timed: bool) {
         self.limit = self.sender.batch_limit().min(PASS_RECORDS);
         let len = self.open.len();
-        if self.open.hashes.as_ref().map_or(0, Vec::len) < len {
-            self.open.hashes.get_or_insert_default().resize(len, 0);
-        }
         if timed {
             self.open
                 .times
@@ -72,9 +72,8 @@ impl<T> OutputChannel<T> {
         }
     }
 
-    fn append(&mut self, value: T, time: Option<EventTime>, hash: Option<u64>) {
-        push_column(&mut self.open.times, self.open.values.len(), time, EventTime::MIN);
-        push_column(&mut self.open.hashes, self.open.values.len(), hash, 0);
+    fn append(&mut self, value: T, time: Option<EventTime>) {
+        push_time(&mut self.open.times, self.open.values.len(), time);
         self.open.values.push(value);
     }
 
@@ -98,15 +97,15 @@ impl<T> OutputChannel<T> {
     }
 }
 
-fn push_column<C: Clone>(column: &mut Option<Vec<C>>, len: usize, value: Option<C>, filler: C) {
-    match (column.as_mut(), value) {
-        (Some(c), Some(v)) => c.push(v),
-        (Some(c), None) => c.push(filler),
-        (None, Some(v)) => {
-            let mut c = Vec::with_capacity(len + 16);
-            c.resize(len, filler);
-            c.push(v);
-            *column = Some(c);
+/// Records without a time among others get the lowest.
+fn push_time(times: &mut Option<Vec<EventTime>>, len: usize, time: Option<EventTime>) {
+    match (times.as_mut(), time) {
+        (Some(times), time) => times.push(time.unwrap_or(EventTime::MIN)),
+        (None, Some(time)) => {
+            let mut column = Vec::with_capacity(len + 16);
+            column.resize(len, EventTime::MIN);
+            column.push(time);
+            *times = Some(column);
         }
         (None, None) => {}
     }
@@ -205,7 +204,7 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
         }
         let mut times = batch.times.map(Vec::into_iter);
         for value in batch.values {
-            channel.append(value, times.as_mut().and_then(Iterator::next), None);
+            channel.append(value, times.as_mut().and_then(Iterator::next));
             channel.flush_if_full(self.now);
         }
     }
@@ -221,7 +220,7 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
         let mut times = batch.times.map(Vec::into_iter);
         for value in batch.values {
             let channel = &mut self.channels[self.next];
-            channel.append(value, times.as_mut().and_then(Iterator::next), None);
+            channel.append(value, times.as_mut().and_then(Iterator::next));
             channel.flush_if_full(self.now);
             self.next += 1;
             if self.next == self.channels.len() {
@@ -274,7 +273,7 @@ impl<T: Clone + Send + Sync + 'static> Output<T> {
         let mut times = batch.times.map(Vec::into_iter);
         for value in batch.values {
             let channel = &mut self.channels[target(&value)?];
-            channel.append(value, times.as_mut().and_then(Iterator::next), None);
+            channel.append(value, times.as_mut().and_then(Iterator::next));
             channel.flush_if_full(self.now);
         }
         Ok(())

@@ -164,21 +164,14 @@ where
         out: &mut OutBatch<O>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        let Self {
-            function,
-            first,
-            core,
-            ahead,
-            ..
-        } = self;
         let calls = Calls {
-            function,
-            core,
+            function: &mut self.function,
+            core: &mut self.core,
             call: |f: &mut Two<F, A, B>, record, cx: &mut ProcessContext<'_, K, O>| {
                 f.0.process_first(record, cx)
             },
         };
-        ahead.each(&**first, input, out, pass, calls)
+        self.ahead.each(&*self.first, input, out, pass, calls)
     }
 
     fn process2(
@@ -187,21 +180,14 @@ where
         out: &mut OutBatch<O>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        let Self {
-            function,
-            second,
-            core,
-            ahead,
-            ..
-        } = self;
         let calls = Calls {
-            function,
-            core,
+            function: &mut self.function,
+            core: &mut self.core,
             call: |f: &mut Two<F, A, B>, record, cx: &mut ProcessContext<'_, K, O>| {
                 f.0.process_second(record, cx)
             },
         };
-        ahead.each(&**second, input, out, pass, calls)
+        self.ahead.each(&*self.second, input, out, pass, calls)
     }
 
     fn on_watermark(

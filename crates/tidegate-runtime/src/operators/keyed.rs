@@ -200,19 +200,12 @@ where
         out: &mut OutBatch<O>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        let Self {
-            function,
-            select,
-            core,
-            ahead,
-            ..
-        } = self;
         let calls = Calls {
-            function,
-            core,
+            function: &mut self.function,
+            core: &mut self.core,
             call: |f: &mut One<F, I>, record, cx: &mut ProcessContext<'_, K, O>| f.0.process(record, cx),
         };
-        ahead.each(&**select, input, out, pass, calls)
+        self.ahead.each(&*self.select, input, out, pass, calls)
     }
 
     fn on_watermark(

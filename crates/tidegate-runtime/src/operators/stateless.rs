@@ -95,14 +95,9 @@ where
         out: &mut OutBatch<O>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        let Self {
-            f,
-            strider,
-            uid,
-            on_error,
-        } = self;
-        strides!(strider, input, out, pass, |records| {
-            match *on_error {
+        let (f, uid, on_error) = (&self.f, &self.uid, self.on_error);
+        strides!(self.strider, input, out, pass, |records| {
+            match on_error {
                 _ if cannot_fail::<E>() && !input.has_times() => {
                     input.untimed(records, |values| {
                         out.extend_untimed(values.map(|value| certain(f(value))))
@@ -161,13 +156,8 @@ where
         out: &mut OutBatch<T>,
         pass: &mut Pass<'_>,
     ) -> Result<Flow, OpError> {
-        let Self {
-            f,
-            strider,
-            uid,
-            on_error,
-        } = self;
-        strides!(strider, input, out, pass, |records| {
+        let (f, uid, on_error) = (&self.f, &self.uid, self.on_error);
+        strides!(self.strider, input, out, pass, |records| {
             if cannot_fail::<E>() && !input.has_times() {
                 input.untimed(records, |values| {
                     out.extend_untimed_if(values, |value| certain(f(value)));
@@ -177,7 +167,7 @@ where
                     match f(&value) {
                         Ok(true) => out.push(value, time),
                         Ok(false) => {}
-                        Err(e) => match *on_error {
+                        Err(e) => match on_error {
                             OnError::Fail => return Err(OpError::user(uid, e)),
                             OnError::Skip { side } => {
                                 pass.note_skipped(1);

@@ -8,7 +8,6 @@ use tidegate_types::time::{MAX_WATERMARK, MIN_WATERMARK};
 use tidegate_types::{Activity, EventTime, OperatorUid};
 
 use crate::chain::{Cursor, CutParts, Flow, OpenContext, Operator, OutBatch, Pass, SnapshotPart, Strider};
-
 use crate::error::OpError;
 
 use super::stateless::strides;
